@@ -12,18 +12,18 @@
 
 #include "common/cli/streams.h"
 #include "common/core/base/base.h"
+#include "server/access/access_policy.h"
 #include "server/access/certificate.h"
-#include "server/access/guard.h"
 #include "server/core/shard/shard.h"
 #include "server/daemon/daemon.h"
-#include "server/daemon/handed.h"
 #include "server/daemon/notify.h"
+#include "server/daemon/socket_activation.h"
 #include "server/http/http.h"
 #include "server/process/bus_error.h"
 #include "server/process/log.h"
 #include "server/process/options.h"
-#include "server/recovery/scratch.h"
-#include "server/recovery/start.h"
+#include "server/recovery/open_stores.h"
+#include "server/recovery/replay_tool.h"
 
 #ifndef PSD_VERSION
 #define PSD_VERSION "unknown"
@@ -33,11 +33,11 @@
 static int main_argc;
 static char **main_argv;
 
-struct server {
+struct psd_process {
     struct options options;
-    struct handed handed;
-    struct guard guard;
-    struct start start;
+    struct activated_sockets activated;
+    struct access_policy policy;
+    struct open_stores stores;
     struct daemon daemon;
     struct http *http; /* NULL: --http was not given */
 };
@@ -56,13 +56,13 @@ load_options(struct options *o, struct ps_error *e)
 }
 
 static enum ps_err
-check_ready_fd(const struct server *s, struct ps_error *e)
+check_ready_fd(const struct psd_process *s, struct ps_error *e)
 {
     uint64_t fd = s->options.ready_fd;
 
     if (fd != 0 && fcntl((int)fd, F_GETFD) < 0)
         return ps_fail(e, PS_ERR_CONFIG, "--ready-fd: descriptor %" PRIu64 " is not open", fd);
-    if (fd >= HANDED_FIRST && fd < HANDED_FIRST + s->handed.len)
+    if (fd >= SOCKET_ACTIVATION_FIRST && fd < SOCKET_ACTIVATION_FIRST + s->activated.len)
         return ps_fail(e, PS_ERR_CONFIG, "--ready-fd: descriptor %" PRIu64 " is one of LISTEN_FDS", fd);
     return PS_OK;
 }
@@ -85,7 +85,7 @@ raise_descriptors(const struct options *o)
 }
 
 static const char *
-data_name(const struct start *s)
+data_name(const struct open_stores *s)
 {
     static const char *const names[] = {[DATA_NEW] = "new", [DATA_KEPT] = "kept", [DATA_REBUILT] = "rebuilt"};
 
@@ -93,10 +93,10 @@ data_name(const struct start *s)
 }
 
 static void
-log_start(const struct server *s)
+log_start(const struct psd_process *s)
 {
     const struct options *o = &s->options;
-    const struct start *st = &s->start;
+    const struct open_stores *st = &s->stores;
     struct store_usage usage;
 
     st->store->ops->usage(st->store, &usage);
@@ -104,12 +104,12 @@ log_start(const struct server *s)
              "psd " PSD_VERSION " serves cluster=%s shard=%" PRIu64 "/%" PRIu64 " live_dir=%s data=%s used_mib=%" PRIu64
              " max_mib=%" PRIu64 " durable_dir=%s%s%s",
              o->cluster, o->shard, o->shards, st->live_dir, data_name(st), (uint64_t)(usage.used_bytes / MIB),
-             (uint64_t)(usage.max_bytes / MIB), s->daemon.saves.durable ? st->durable.path : "none",
+             (uint64_t)(usage.max_bytes / MIB), s->daemon.save_schedule.durable ? st->durable.path : "none",
              o->advertise != NULL ? " advertise=" : "", o->advertise != NULL ? o->advertise : "");
 }
 
 static void
-log_http(const struct server *s)
+log_http(const struct psd_process *s)
 {
     const struct certificate *certificate = http_certificate(s->http);
     const char *address = http_address(s->http);
@@ -121,51 +121,51 @@ log_http(const struct server *s)
     else
         log_line(LOG_LEVEL_INFO, "metrics and health at http=%s", address);
     certificate_watch(certificate, "HTTP");
-    if (plain && s->guard.http.len > 0 && !http_is_local(s->http))
+    if (plain && s->policy.http.len > 0 && !http_is_local(s->http))
         log_line(LOG_LEVEL_WARNING, "tokens of HTTP travel as they are, to be read on the way: give --http-tls http=%s",
                  address);
 }
 
 /* First of all: to open the data may take long, and who watches is told so. */
 static enum ps_err
-start_http(struct server *s, struct ps_error *e)
+start_http(struct psd_process *s, struct ps_error *e)
 {
-    const struct handed_socket *handed = handed_http(&s->handed);
-    struct http_place at = {.address = s->options.http, .fd = -1};
+    const struct activated_socket *activated = socket_activation_http(&s->activated);
+    struct http_endpoint at = {.address = s->options.http, .fd = -1};
     struct tls_files files;
     enum ps_err err;
 
-    if (handed == NULL && strcmp(s->options.http, "none") == 0)
+    if (activated == NULL && strcmp(s->options.http, "none") == 0)
         return PS_OK;
-    if (handed != NULL)
-        at = (struct http_place){.address = handed->address, .fd = handed->fd};
+    if (activated != NULL)
+        at = (struct http_endpoint){.address = activated->address, .fd = activated->fd};
     if (http_tls_files(&s->options, &files))
         at.tls = &files;
-    if ((err = http_start(&at, PSD_VERSION, &s->guard, &s->http, e)) == PS_OK)
+    if ((err = http_start(&at, PSD_VERSION, &s->policy, &s->http, e)) == PS_OK)
         log_http(s);
     return err;
 }
 
 static enum ps_err
-start(struct server *s, struct ps_error *e)
+main_start(struct psd_process *s, struct ps_error *e)
 {
     enum ps_err err;
 
-    s->start.options = &s->options;
+    s->stores.options = &s->options;
     if ((err = start_http(s, e)) != PS_OK)
         return err;
-    err = s->options.until != 0 ? scratch_open(&s->start, e) : start_open(&s->start, e);
+    err = s->options.until != 0 ? replay_tool_open(&s->stores, e) : open_stores_begin(&s->stores, e);
     if (err != PS_OK)
         return err;
     s->daemon.options = &s->options;
-    s->daemon.start = &s->start;
-    s->daemon.store = s->start.store;
-    s->daemon.shard = s->start.shard;
-    s->daemon.live_dir = s->start.live_dir;
+    s->daemon.stores = &s->stores;
+    s->daemon.store = s->stores.store;
+    s->daemon.shard = s->stores.shard;
+    s->daemon.live_dir = s->stores.live_dir;
     s->daemon.reload = load_options;
     s->daemon.http = s->http;
-    s->daemon.guard = &s->guard;
-    s->daemon.handed = &s->handed;
+    s->daemon.policy = &s->policy;
+    s->daemon.activated = &s->activated;
     if ((err = daemon_start(&s->daemon, e)) != PS_OK)
         return err;
     log_start(s);
@@ -173,10 +173,10 @@ start(struct server *s, struct ps_error *e)
 }
 
 static int
-serve(struct server *s)
+main_serve(struct psd_process *s)
 {
     struct ps_error e = {0};
-    enum ps_err err = start(s, &e);
+    enum ps_err err = main_start(s, &e);
 
     if (err == PS_OK)
         daemon_run(&s->daemon);
@@ -184,8 +184,8 @@ serve(struct server *s)
         log_line(err == PS_ERR_CANCELLED ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR, "%s", e.text);
     daemon_finish(&s->daemon);
     if (err != PS_OK)
-        start_undo(&s->start);
-    start_close(&s->start);
+        open_stores_undo(&s->stores);
+    open_stores_close(&s->stores);
     http_stop(s->http);
     if (err == PS_OK || err == PS_ERR_CANCELLED)
         log_line(LOG_LEVEL_INFO, "stopped");
@@ -193,10 +193,10 @@ serve(struct server *s)
 }
 
 static int
-list(const struct options *o)
+main_list(const struct options *o)
 {
     struct ps_error e = {0};
-    enum ps_err err = scratch_list(o->replay, stdout, &e);
+    enum ps_err err = replay_tool_list(o->replay, stdout, &e);
 
     if (err != PS_OK)
         log_line(LOG_LEVEL_ERROR, "%s", e.text);
@@ -204,18 +204,18 @@ list(const struct options *o)
 }
 
 static int
-run(struct server *s)
+main_run(struct psd_process *s)
 {
     struct ps_error e = {0};
 
-    if (load_options(&s->options, &e) != PS_OK || handed_take(&s->handed, &e) != PS_OK ||
+    if (load_options(&s->options, &e) != PS_OK || socket_activation_take(&s->activated, &e) != PS_OK ||
         check_ready_fd(s, &e) != PS_OK) {
         fprintf(stderr, "psd: %s\n", e.text);
         return EXIT_USAGE;
     }
     if (s->options.line.asked != COMMAND_RUN)
         return command_answer(&psd_command, &s->options.line, stdout);
-    if (!s->options.sample_config && guard_open(&s->guard, &s->options, &e) != PS_OK) {
+    if (!s->options.sample_config && access_policy_open(&s->policy, &s->options, &e) != PS_OK) {
         fprintf(stderr, "psd: %s\n", e.text);
         return EXIT_USAGE;
     }
@@ -231,9 +231,9 @@ run(struct server *s)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, as on a full disk, and no reason to die */
     if (s->options.replay != NULL && s->options.until == 0)
-        return list(&s->options);
+        return main_list(&s->options);
     raise_descriptors(&s->options);
-    return serve(s);
+    return main_serve(s);
 }
 
 /* ThreadSanitizer makes what it keeps of a thread's signals at its first blocking call, and loses one that comes just
@@ -249,7 +249,7 @@ known_to_sanitizer(void)
 int
 main(int argc, char **argv)
 {
-    struct server *s;
+    struct psd_process *s;
     int status;
 
     known_to_sanitizer();
@@ -260,8 +260,8 @@ main(int argc, char **argv)
     }
     main_argc = argc;
     main_argv = argv;
-    status = run(s);
-    guard_finish(&s->guard);
+    status = main_run(s);
+    access_policy_finish(&s->policy);
     options_finish(&s->options);
     free(s);
     return status;

@@ -24,7 +24,7 @@ usage: tests/run.sh [options] [test...]
 Build in build-tests/ and run all tests, in each of these stages:
 
   gcc     optimized, all tests; for 90 s of them the simulator runs seeds that nobody has seen (PSD_TEST_SEED: those)
-  asan    clang with the address and undefined-behaviour sanitizers, all tests but the planted bugs, which try the
+  asan    clang with the address and undefined-behaviour sanitizers, all tests but the mutations, which try the
           simulator, and its fresh seeds
   tsan    gcc's thread sanitizer, the tests of suite "thread" and what they need
 
@@ -117,7 +117,7 @@ valgrind="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kin
 # The tests of a stage, as meson selects them.
 selection_of() {
   case $1 in
-    asan | clang) selection=(--no-suite planted --no-suite fresh) ;;
+    asan | clang) selection=(--no-suite mutation --no-suite fresh) ;;
     tsan) selection=(--suite thread) ;;
     valgrind) selection=(--suite memory) ;;
     *) selection=() ;;

@@ -8,7 +8,7 @@
 #include "client/api/client_state.h"
 #include "client/api/recorder.h"
 #include "common/core/wire/wire.h"
-#include "common/net/conn_pass.h"
+#include "common/net/conn_credentials.h"
 
 #define REACH_MS 2000 /* closing waits so long for shards that are connected to again, to say goodbye there */
 
@@ -261,7 +261,7 @@ make_loop(ps_client *c, struct ps_error *e)
         return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
     c->loop.data = c;
     loop_alarm_init(&c->alarm, &c->loop);
-    loop_news_init(&c->news, &c->loop, something_came, c);
+    loop_wakeup_init(&c->news, &c->loop, something_came, c);
     switch (conn_pool_init(&c->pool, &c->loop)) {
     case PS_OK:
         return PS_OK;
@@ -303,7 +303,7 @@ client_free(ps_client *c)
             uv_run(&c->loop, UV_RUN_ONCE);
         conn_pool_finish(&c->pool);
         loop_alarm_close(&c->alarm);
-        loop_news_close(&c->news);
+        loop_wakeup_close(&c->news);
         uv_run(&c->loop, UV_RUN_DEFAULT);
         uv_loop_close(&c->loop);
     }
@@ -324,8 +324,8 @@ open_client(ps_client *c, const ps_cluster *cluster, const struct ps_client_opti
     enum ps_err err;
 
     if ((err = client_options_take(c, cluster, options, e)) != PS_OK || (err = make_loop(c, e)) != PS_OK ||
-        (err = conn_pass_take(&c->pool, c->options.token, c->options.any_cluster ? NULL : ps_cluster_name(cluster),
-                              e)) != PS_OK ||
+        (err = conn_credentials_take(&c->pool, c->options.token,
+                                     c->options.any_cluster ? NULL : ps_cluster_name(cluster), e)) != PS_OK ||
         (err = net_init(c, cluster, e)) != PS_OK || (err = make_core(c, cluster, e)) != PS_OK)
         return err;
     c->options.token = NULL; /* the caller's, as the next */

@@ -11,7 +11,7 @@
 #define TIMEOUT_DEFAULT_MS 60000
 #define COPY_DEFAULT       (256 * MIB)
 
-static_assert(PS_PATIENCE_NONE == PATIENCE_NONE, "an option is handed over");
+static_assert(PS_SPIN_NEVER == ADAPTIVE_SPIN_NEVER, "an option is handed over");
 static_assert(PS_NAME_MAX == WIRE_NAME_MAX && PS_METRIC_NAME_MAX == WIRE_METRIC_NAME_MAX,
               "what is promised of names is what is checked");
 
@@ -103,7 +103,7 @@ client_options_take(ps_client *c, const ps_cluster *cluster, const struct ps_cli
         o->lease_ms = WIRE_LEASE_MS;
     if (o->copy_max == 0)
         o->copy_max = COPY_DEFAULT;
-    patience_init(&c->patience, patience_ns(o->patience_us, uv_available_parallelism()));
+    adaptive_spin_init(&c->patience, adaptive_spin_ns(o->adaptive_spin_us, uv_available_parallelism()));
     o->job = strdup(o->job != NULL ? o->job : "train");
     if (o->congestion != NULL && (o->congestion = strdup(o->congestion)) == NULL) {
         free((char *)o->job);

@@ -16,9 +16,9 @@
 #include "client/api/pushing.h"
 #include "client/core/shards/core.h"
 #include "client/include/psclient/psclient.h"
-#include "common/core/base/patience.h"
+#include "common/core/base/adaptive_spin.h"
 #include "common/net/conn.h"
-#include "common/net/loop_news.h"
+#include "common/net/loop_wakeup.h"
 
 struct net_conn;
 struct net_out;
@@ -64,7 +64,7 @@ struct ps_client {
     struct conn_pool pool;
     struct credentials credentials;
     struct loop_alarm alarm; /* ends a wait */
-    struct loop_news news;   /* keeps a wait from sleeping on what a timer did */
+    struct loop_wakeup news; /* keeps a wait from sleeping on what a timer did */
     struct net_link *links;  /* [shards] */
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
@@ -82,7 +82,7 @@ struct ps_client {
     uint64_t activity;  /* counts what the loop called us for */
     uint64_t known;     /* as much of it as was there when the loop's turn began */
     uint64_t waited_us;
-    struct patience patience; /* without a progress thread */
+    struct adaptive_spin patience; /* without a progress thread */
 
     struct ps_var *vars;
     struct ps_op *ops, *free_ops;

@@ -1,7 +1,7 @@
 /* How a call lets the network move while it waits.
  *
  * Without a progress thread the caller runs the loop until what it waits for is so. The loop sleeps in the kernel until
- * a byte or the timer comes; before that it is polled for a while (spin_us, patience.h). */
+ * a byte or the timer comes; before that it is polled for a while (spin_us, adaptive_spin.h). */
 #include <sched.h>
 
 #include "client/api/client_state.h"
@@ -57,7 +57,7 @@ struct quiet {
 static void
 quiet_begin(const ps_client *c, struct quiet *q, uint64_t now_ns)
 {
-    uint64_t poll_ns = MAX(patience_now(&c->patience), (uint64_t)c->options.spin_us * 1000);
+    uint64_t poll_ns = MAX(adaptive_spin_now(&c->patience), (uint64_t)c->options.spin_us * 1000);
 
     *q = (struct quiet){.since_ns = now_ns, .poll_until_ns = now_ns + poll_ns};
 }
@@ -73,7 +73,7 @@ quiet_turn(ps_client *c, struct quiet *q, bool may_sleep, uint64_t until_ms)
     client_turn(c, sleep, until_ms);
     if (c->activity != before) {
         now_ns = uv_hrtime();
-        patience_learn(&c->patience, now_ns - q->since_ns, q->slept);
+        adaptive_spin_learn(&c->patience, now_ns - q->since_ns, q->slept);
         quiet_begin(c, q, now_ns);
     } else if (!sleep && may_sleep) {
         sched_yield(); /* who is waited for may want this processor */

@@ -1,8 +1,8 @@
 /* Connections of a client: resolve, connect, carry frames between the core and conn.h.
  *
  * The happy path: net_connect() parses numbers or asks for a name's addresses, connects, proves its token where it has
- * one (conn_pass.h), and tells the core core_connected(); frames go through net_meta() and net_frame(); net_send()
- * wraps what the core hands out.
+ * one (conn_credentials.h), and tells the core core_connected(); frames go through net_meta() and net_frame();
+ * net_send() wraps what the core hands out.
  *
  * While a name is looked up (resolve.h) there is no connection yet. A link has one such question at a time: an attempt
  * that is given up leaves it to the next one, and only the end of the client leaves it behind.
@@ -16,8 +16,8 @@
 
 #include "client/api/client_state.h"
 #include "client/api/resolve.h"
-#include "common/core/wire/share_wire.h"
-#include "common/net/conn_pass.h"
+#include "common/core/wire/shm_offer.h"
+#include "common/net/conn_credentials.h"
 #include "common/net/sockname.h"
 
 #define SHARE_RING (1 * MIB) /* each way: a few of the largest blocks, and the caches hold it */
@@ -31,9 +31,9 @@ struct net_conn {
 
     /* An offer to share memory: nothing else is sent before the answer. */
     bool offered;
-    struct share share;
+    struct shm_ring share;
     struct conn_out offer;
-    uint8_t offer_frame[SHARE_FRAME_MAX];
+    uint8_t offer_frame[SHM_OFFER_FRAME_MAX];
 };
 
 struct net_out {
@@ -50,7 +50,7 @@ net_conn_free(struct net_conn *nc)
 {
     nc->client->conns--;
     nc->client->activity++;
-    share_finish(&nc->share);
+    shm_ring_finish(&nc->share);
     free(nc);
 }
 
@@ -145,15 +145,15 @@ net_offer_done(struct conn_out *out, enum ps_err result)
 static bool
 net_offer(struct net_conn *nc)
 {
-    struct share_offer offer = {.pid = (uint32_t)getpid()};
+    struct shm_offer offer = {.pid = (uint32_t)getpid()};
 
     if (nc->client->options.transport != PS_TRANSPORT_AUTO || (!nc->loopback && !nc->link->address.is_unix) ||
-        share_make(&nc->share, SHARE_RING, NULL) != PS_OK)
+        shm_ring_make(&nc->share, SHARE_RING, NULL) != PS_OK)
         return false;
     offer.fd = (uint32_t)nc->share.fd;
     offer.token = nc->share.token;
     nc->offer = (struct conn_out){.done = net_offer_done, .head = nc->offer_frame};
-    nc->offer.head_len = share_offer_encode(&offer, nc->offer_frame);
+    nc->offer.head_len = shm_offer_encode(&offer, nc->offer_frame);
     nc->offered = true;
     conn_send(&nc->conn, &nc->offer, false);
     return true;
@@ -166,12 +166,12 @@ net_answered(struct net_conn *nc, const struct frame_head *head, const void *met
     bool yes = false;
 
     nc->offered = false;
-    if (head->type == MSG_SHARED && share_answer_decode(head, meta, &yes, NULL) == PS_OK && yes &&
-        conn_share(&nc->conn, &nc->share) != PS_OK) {
+    if (head->type == MSG_SHARED && shm_answer_decode(head, meta, &yes, NULL) == PS_OK && yes &&
+        conn_shm(&nc->conn, &nc->share) != PS_OK) {
         net_fail_open(nc, PS_ERR_NOMEM, "cannot share memory", "no memory");
         return;
     }
-    share_finish(&nc->share);
+    shm_ring_finish(&nc->share);
     net_connected(nc);
 }
 
@@ -269,7 +269,7 @@ net_connect_done(uv_connect_t *req, int status)
         net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(status));
         return;
     }
-    if (conn_pass_connect(&nc->conn, c->options.observer ? ROLE_NONE : ROLE_TRAIN) != PS_OK)
+    if (conn_credentials_connect(&nc->conn, c->options.observer ? ROLE_NONE : ROLE_TRAIN) != PS_OK)
         net_fail_open(nc, PS_ERR_NOMEM, "cannot prove the token", "no memory");
 }
 

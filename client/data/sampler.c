@@ -34,7 +34,7 @@ stream_next(struct stream *s)
         s->second = false;
         return s->out[2] | (uint64_t)s->out[3] << 32;
     }
-    philox4x32(counter, s->key, s->out);
+    philox_4x32(counter, s->key, s->out);
     s->block++;
     s->second = true;
     return s->out[0] | (uint64_t)s->out[1] << 32;

@@ -15,7 +15,7 @@ dropout_words(uint64_t seed, uint64_t counter, uint64_t block, uint32_t words[4]
     const uint32_t key[2] = {(uint32_t)mixed, (uint32_t)(mixed >> 32)};
     const uint32_t at[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)counter, (uint32_t)(counter >> 32)};
 
-    philox4x32(at, key, words);
+    philox_4x32(at, key, words);
 }
 
 /* An element is dropped when its word is below this. */

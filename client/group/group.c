@@ -10,7 +10,7 @@
 
 #include "client/api/recorder.h"
 #include "client/group/group_state.h"
-#include "common/net/conn_pass.h"
+#include "common/net/conn_credentials.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define SETTLE_DEFAULT_MS  1000
@@ -231,7 +231,7 @@ take_options(ps_group *g, const char *cluster_name, const struct ps_group_option
         o->settle_ms = SETTLE_DEFAULT_MS;
     if (o->incarnation == 0)
         o->incarnation = random_id();
-    patience_init(&g->patience, patience_ns(o->patience_us, uv_available_parallelism()));
+    adaptive_spin_init(&g->patience, adaptive_spin_ns(o->adaptive_spin_us, uv_available_parallelism()));
     wanted = (struct credentials_wanted){.ca = o->tls_ca, .cert = o->tls_cert, .key = o->tls_key, .name = o->tls_name};
     o->tls_ca = o->tls_cert = o->tls_key = o->tls_name = NULL; /* the caller's */
     copied = copy_text(&o->name);
@@ -260,7 +260,7 @@ make_loop(ps_group *g, struct ps_error *e)
     g->looped = true;
     g->loop.data = g;
     loop_alarm_init(&g->alarm, &g->loop);
-    loop_news_init(&g->news, &g->loop, something_came, g);
+    loop_wakeup_init(&g->news, &g->loop, something_came, g);
     switch (conn_pool_init(&g->pool, &g->loop)) {
     case PS_OK:
         return PS_OK;
@@ -285,7 +285,7 @@ group_new(const char *cluster_name, const struct ps_group_options *options, ps_g
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
     ps_error_set(&g->failed, PS_ERR_CLOSED, "the group has not been formed");
     if ((err = take_options(g, cluster_name, options, e)) != PS_OK || (err = make_loop(g, e)) != PS_OK ||
-        (err = conn_pass_take(&g->pool, g->options.token, cluster_name, e)) != PS_OK ||
+        (err = conn_credentials_take(&g->pool, g->options.token, cluster_name, e)) != PS_OK ||
         (err = mesh_new(g, e)) != PS_OK) {
         group_free(g);
         return err;
@@ -468,7 +468,7 @@ close_loop(ps_group *g)
     mesh_free(g);
     conn_pool_finish(&g->pool);
     loop_alarm_close(&g->alarm);
-    loop_news_close(&g->news);
+    loop_wakeup_close(&g->news);
     uv_run(&g->loop, UV_RUN_DEFAULT);
     uv_loop_close(&g->loop);
 }

@@ -30,10 +30,10 @@
 #include "client/group/rendezvous/door.h"
 #include "client/group/rendezvous/table.h"
 #include "client/include/psclient/ps_group.h"
-#include "common/core/base/patience.h"
+#include "common/core/base/adaptive_spin.h"
 #include "common/core/format/timeline.h"
 #include "common/net/conn.h"
-#include "common/net/loop_news.h"
+#include "common/net/loop_wakeup.h"
 
 struct formation;
 struct mesh;
@@ -50,14 +50,14 @@ struct ps_group {
     struct conn_pool pool;
     struct credentials credentials;
     struct loop_alarm alarm; /* ends a sleep of the loop */
-    struct loop_news news;   /* keeps a wait from sleeping on what a timer did */
+    struct loop_wakeup news; /* keeps a wait from sleeping on what a timer did */
     bool (*ready)(void *);   /* what is waited for outside of operations */
     void *ready_arg;
     uint32_t conns; /* connections and links that libuv still has, those that are ending included */
     bool looped;
-    bool recorded;            /* it counts as one of those who train (recorder.h) */
-    bool crowded;             /* more ranks are on this machine than it has processors */
-    struct patience patience; /* without a progress thread */
+    bool recorded;                 /* it counts as one of those who train (recorder.h) */
+    bool crowded;                  /* more ranks are on this machine than it has processors */
+    struct adaptive_spin patience; /* without a progress thread */
 
     /* who is there */
     struct door door;

@@ -203,19 +203,19 @@ spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns, uint64_t until_
 static void
 wait_once(ps_group *g, const struct ps_work *work, uint64_t until_ms)
 {
-    uint64_t quiet_ns = MAX((uint64_t)g->options.spin_us * 1000, patience_now(&g->patience)), before;
+    uint64_t quiet_ns = MAX((uint64_t)g->options.spin_us * 1000, adaptive_spin_now(&g->patience)), before;
 
     if (quiet_ns > 0)
         spin(g, work, quiet_ns, until_ms);
     if (work_over(work)) {
-        patience_learn(&g->patience, 0, false);
+        adaptive_spin_learn(&g->patience, 0, false);
         return;
     }
     if (uv_now(&g->loop) >= until_ms)
         return;
     before = uv_hrtime();
     sleep_once(g, until_ms);
-    patience_learn(&g->patience, quiet_ns + (uv_hrtime() - before), true);
+    adaptive_spin_learn(&g->patience, quiet_ns + (uv_hrtime() - before), true);
 }
 
 bool

@@ -49,7 +49,7 @@ command_asks(const char *word, enum command_question *asked)
 }
 
 /* What is being parsed. */
-struct walk {
+struct command_walk {
     const struct command *command;
     int argc, at; /* argv[at] is looked at */
     char **argv;
@@ -67,7 +67,7 @@ begins_with_digit(const char *word)
 
 /* An option and, when its value is the next word, that too. */
 static enum ps_err
-walk_option(struct walk *w)
+walk_option(struct command_walk *w)
 {
     const struct command *c = w->command;
     const char *word = w->argv[w->at], *equals = strchr(word, '='), *value = equals != NULL ? equals + 1 : NULL;
@@ -110,7 +110,7 @@ refuse_command(const struct command *c, const char *what, struct ps_error *e)
 }
 
 static enum ps_err
-walk_command(struct walk *w, const char *word)
+walk_command(struct command_walk *w, const char *word)
 {
     const struct command *c = w->command;
     char what[128];
@@ -126,7 +126,7 @@ walk_command(struct walk *w, const char *word)
 
 /* argv[at] is no option, or stands behind them. */
 static enum ps_err
-walk_word(struct walk *w)
+walk_word(struct command_walk *w)
 {
     const struct command *c = w->command;
     struct command_line *line = w->line;
@@ -144,7 +144,7 @@ walk_word(struct walk *w)
 }
 
 static enum ps_err
-walk_check(const struct walk *w)
+walk_check(const struct command_walk *w)
 {
     const struct command *c = w->command;
     struct command_line *line = w->line;
@@ -166,7 +166,8 @@ enum ps_err
 command_walk(const struct command *c, int argc, char **argv, command_take take, void *arg, struct command_line *line,
              struct ps_error *e)
 {
-    struct walk w = {.command = c, .argc = argc, .at = 1, .argv = argv, .take = take, .arg = arg, .line = line, .e = e};
+    struct command_walk w = {
+        .command = c, .argc = argc, .at = 1, .argv = argv, .take = take, .arg = arg, .line = line, .e = e};
     bool options = true;
     enum ps_err err = PS_OK;
 

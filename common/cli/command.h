@@ -1,5 +1,5 @@
 /* A program's command line, described once: parsing, --help, --version, the man page and the shells' completion come
- * from the same tables (option.h has a row of them).
+ * from the same tables (option_row.h has a row of them).
  *
  *     static const struct command tool_command = {
  *         .name = "tool", .manual = 1, .title = "does a thing", .about = "...",
@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-#include "common/cli/option.h"
+#include "common/cli/option_row.h"
 
 #define EXIT_USAGE 2 /* the options or the configuration are wrong */
 
@@ -32,7 +32,7 @@ struct command_section {
     const struct command_entry *entries;
 };
 
-/* "status" of "psctl status". Options that are for some alone name them, see option.h. */
+/* "status" of "psctl status". Options that are for some alone name them, see option_row.h. */
 struct subcommand {
     const char *name;
     const char *operands; /* words after it: "SHARD", "NAME=VALUE..."; NULL: it takes none */

@@ -1,10 +1,10 @@
 /* A connection's life, from conn_init() to its last callback. Its parts: conn_read.c, conn_write.c, conn_blocked.c
- * (sockets that are full), conn_due.c (deadlines), conn_share.c (frames through shared memory), conn_tls.c (encrypted),
- * conn_guard.c (a proof before them), conn_queue.c (frames yet to be written).
+ * (sockets that are full), conn_timeouts.c (deadlines), conn_shm.c (frames through shared memory), conn_tls.c
+ * (encrypted), conn_auth.c (a proof before them), conn_queue.c (frames yet to be written).
  *
  * A callback may close the connection; the handle and all memory stay until close_done(), so loops only look at
  * c->closing after each callback. */
-#include "common/net/conn_inside.h"
+#include "common/net/conn_internal.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -76,7 +76,7 @@ conn_end(struct conn *c, const struct ps_error *why)
     if (c->ended)
         return;
     c->ended = true;
-    conn_guard_free(c);
+    conn_auth_free(c);
     if (c->reading)
         uv_read_stop(&c->u.stream);
     c->reading = false;
@@ -154,7 +154,7 @@ void
 conn_pool_finish(struct conn_pool *p)
 {
     ps_assert(p->waiting == NULL);
-    ps_assert(p->shared == NULL);
+    ps_assert(p->shm_conns == NULL);
     if (p->timer != NULL) {
         uv_close((uv_handle_t *)p->timer, handle_closed);
         uv_close((uv_handle_t *)p->idle, handle_closed);
@@ -164,7 +164,7 @@ conn_pool_finish(struct conn_pool *p)
         conn_blocked_finish(p);
     }
     buffer_pool_finish(&p->buffers);
-    conn_pass_free(p);
+    conn_credentials_free(p);
     free(p->scratch);
     *p = (struct conn_pool){0};
 }
@@ -280,11 +280,11 @@ conn_start(struct conn *c, const char *congestion)
 }
 
 static void
-finish(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c))
+conn_finish_within(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c))
 {
     c->finishing = c->ended = true;
     c->closed = closed;
-    conn_guard_free(c);
+    conn_auth_free(c);
     uv_update_time(c->pool->loop);
     c->end_ms = uv_now(c->pool->loop) + patience_ms;
     conn_kept_remove(c);
@@ -298,7 +298,7 @@ void
 conn_finish(struct conn *c, void (*closed)(struct conn *c))
 {
     if (!c->closing && !c->finishing)
-        finish(c, CONN_LINGER_MS, closed);
+        conn_finish_within(c, CONN_LINGER_MS, closed);
 }
 
 void
@@ -307,7 +307,7 @@ conn_leave(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c))
     if (c->closing || c->finishing)
         return;
     c->leaving = true;
-    finish(c, patience_ms, closed);
+    conn_finish_within(c, patience_ms, closed);
 }
 
 static void
@@ -318,7 +318,7 @@ close_done(uv_handle_t *handle)
     conn_queue_drop(&c->queue);
     frame_reader_finish(&c->reader);
     conn_rest_drop(c);
-    conn_guard_free(c);
+    conn_auth_free(c);
     conn_carry(c, &conn_socket_transport, NULL);
     if (c->closed != NULL)
         c->closed(c);
@@ -337,7 +337,7 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
         c->transport->close(c);
     conn_blocked_leave(c);
     frame_discard(&c->reader); /* parts are free */
-    conn_due_update(c);
+    conn_timeouts_update(c);
     uv_close(&c->u.handle, close_done);
 }
 

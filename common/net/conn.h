@@ -3,7 +3,7 @@
  *     conn_pool_init(&pool, loop);                        // once per loop
  *     conn_init(&c, &pool, is_pipe, &events, arg);        // then accept or connect on c.u
  *     conn_start(&c, congestion);                         // frames come in through events
- *     conn_guard_listen(), conn_guard_connect()           // first a proof, where there is to be one: conn_guard.h
+ *     conn_auth_listen(), conn_auth_connect()             // first a proof, where there is to be one: conn_auth.h
  *     conn_send(&c, &out, later);                         // frames go out; out.done() tells
  *     conn_close(&c, closed);  or  conn_finish(&c, closed), conn_leave(&c, CONN_LINGER_MS, closed);
  *     conn_pool_finish(&pool);                            // when all are closed; then run the loop once more
@@ -32,7 +32,7 @@
 #include "common/core/wire/frame.h"
 #include "common/include/psclient/ps_err.h"
 #include "common/net/conn_queue.h"
-#include "common/net/share.h"
+#include "common/net/shm_ring.h"
 #include "common/net/tls_stream.h"
 
 #define CONN_PIN_MS      10         /* a read transaction is held no longer than this for one frame */
@@ -43,9 +43,9 @@
 #define CONN_BINDING_MAX 64
 
 struct conn;
-struct conn_guard;
-struct conn_pass;
-struct conn_share;
+struct conn_auth;
+struct conn_credentials;
+struct conn_shm;
 struct transport_ops;
 
 /* One per loop: what its connections share. */
@@ -53,8 +53,8 @@ struct conn_pool {
     uv_loop_t *loop;
     uint8_t *scratch; /* CONN_SCRATCH + FRAME_ALIGN bytes, 64-byte aligned */
     struct buffer_pool buffers;
-    uint64_t received, sent; /* bytes, of all that ever were */
-    struct conn_pass *pass;  /* conn_pass.h: what they show; NULL: nothing */
+    uint64_t received, sent;              /* bytes, of all that ever were */
+    struct conn_credentials *credentials; /* conn_credentials.h: what they show; NULL: nothing */
 
     /* private */
     uv_timer_t *timer; /* due when the first of waiting is */
@@ -68,14 +68,14 @@ struct conn_pool {
     uv_poll_t *blocked;
     uint32_t blocked_len; /* connections whose sockets take no more */
 
-    /* conn_share.c */
-    uint32_t shared_len; /* connections that share memory: read it */
-    bool sleeps;         /* uv_run() may sleep in its next poll: set by who runs the loop, true at first */
+    /* conn_shm.c */
+    uint32_t shm_len; /* connections that share memory: read it */
+    bool sleeps;      /* uv_run() may sleep in its next poll: set by who runs the loop, true at first */
     uv_prepare_t *before;
     uv_check_t *after;
-    uv_idle_t *awake;                      /* runs when the loop may not sleep */
-    struct conn_share *shared, *shared_at; /* those that share; the next one to be looked at */
-    bool dozes;                            /* the other sides were told that we sleep */
+    uv_idle_t *awake;                    /* runs when the loop may not sleep */
+    struct conn_shm *shm_conns, *shm_at; /* those that share; the next one to be looked at */
+    bool dozes;                          /* the other sides were told that we sleep */
 };
 
 /* PS_ERR_NOMEM, PS_ERR_LIMIT (descriptors). */
@@ -97,7 +97,7 @@ struct conn_events {
      * a peer that began to speak without TLS is written to without (conn_tells()), so that it can be told. After this
      * no more frames come. Once. Not called after conn_close() or conn_finish(). */
     void (*ended)(struct conn *c, const struct ps_error *why);
-    /* Only of one with a guard (conn_guard.h): it is through, with this role and token. May be NULL elsewhere. */
+    /* Only of one with a guard (conn_auth.h): it is through, with this role and token. May be NULL elsewhere. */
     void (*admitted)(struct conn *c, enum role role, const char *token);
 };
 
@@ -122,9 +122,9 @@ struct conn {
 
     /* private */
     struct frame_reader reader;
-    struct conn_guard *guard; /* NULL: all frames are the owner's */
-    uint64_t guard_ms;        /* its deadline; 0: it has none */
-    size_t read_max;          /* 0: CONN_SCRATCH */
+    struct conn_auth *auth; /* NULL: all frames are the owner's */
+    uint64_t auth_ms;       /* its deadline; 0: it has none */
+    size_t read_max;        /* 0: CONN_SCRATCH */
     struct conn_queue queue;
     uv_shutdown_t shutdown;
     int fd; /* from conn_start() on */
@@ -202,7 +202,7 @@ void conn_refuse_descriptors(int fd);
  * pool->sleeps to false around turns that are not to sleep (UV_RUN_NOWAIT, an idle handle that runs), or the other
  * sides ring in vain; who sleeps in a poll of its own does so between conn_pool_doze() and conn_pool_wake(), and not
  * when the first says false. */
-enum ps_err conn_share(struct conn *c, struct share *share) PS_MUST_USE;
+enum ps_err conn_shm(struct conn *c, struct shm_ring *share) PS_MUST_USE;
 bool conn_shares(const struct conn *c);
 bool conn_pool_doze(struct conn_pool *p);
 void conn_pool_wake(struct conn_pool *p);
@@ -237,7 +237,7 @@ void conn_finish(struct conn *c, void (*closed)(struct conn *c));
 
 /* The same, but no longer than until the peer's system has acknowledged all: the peer reads it whenever it likes, even
  * when what it sends meanwhile is answered by a reset. That is soon, however long the peer itself is away, unless it
- * left so much unread that not all is taken; then at most patience_ms from now. For peers without a proxy between,
+ * left so much unread that not all is taken; then at most timeout_ms from now. For peers without a proxy between,
  * which may throw away what it has when it sees that reset. */
 void conn_leave(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c));
 

@@ -5,7 +5,7 @@
  * of its own for these sockets, since libuv watches each of them already, to read; the loop watches that descriptor.
  * When a socket has room the connection is not blocked any more and goes on (conn_unblocked()). A socket is asked for
  * once at a time, and stays listed until it is closed. */
-#include "common/net/conn_inside.h"
+#include "common/net/conn_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

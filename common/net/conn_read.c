@@ -4,7 +4,7 @@
  * A pause ends conn_feed() at a frame's end. What was read behind it is kept in c->rest; when it may go on, the
  * connection is in pool->kept until the loop's next round hands the rest out (never from within conn_read_resume(),
  * which is called from anywhere). Only then is more read. */
-#include "common/net/conn_inside.h"
+#include "common/net/conn_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -89,19 +89,19 @@ conn_feed(struct conn *c, const uint8_t *data, size_t n)
         case FRAME_MORE:
             break;
         case FRAME_META: /* has a payload: no guard takes it */
-            if (c->guard != NULL && conn_guard_takes(c, &r->head, r->meta))
+            if (c->auth != NULL && conn_auth_takes(c, &r->head, r->meta))
                 break;
             if (c->events->meta != NULL)
                 c->events->meta(c, &r->head, r->meta);
             break;
         case FRAME_WHOLE:
-            if (c->guard == NULL || !conn_guard_takes(c, &r->head, r->meta))
+            if (c->auth == NULL || !conn_auth_takes(c, &r->head, r->meta))
                 c->events->frame(c, &r->head, r->meta, r->payload);
             stop = c->paused && n > used && !c->closing && !c->ended && rest_keep(c, data + used, n - used);
             break;
         case FRAME_BAD:
-            if (c->guard != NULL)
-                conn_guard_broken(c, &r->error);
+            if (c->auth != NULL)
+                conn_auth_broken(c, &r->error);
             else
                 conn_end(c, &r->error);
             break;
@@ -134,7 +134,7 @@ rest_feed(struct conn *c)
         conn_broke(c, status);
     if (read_pending(c))
         (void)c->transport->read(c);
-    conn_due_update(c);
+    conn_timeouts_update(c);
 }
 
 /* Each of them once: who keeps something back again waits for the next round. */
@@ -172,7 +172,7 @@ read_done(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
         return;
     if (nread == UV_ENOBUFS && c->transport->read != NULL) {
         (void)c->transport->read(c);
-        conn_due_update(c);
+        conn_timeouts_update(c);
         return;
     }
     if (nread < 0) {
@@ -261,5 +261,5 @@ conn_read_resume(struct conn *c)
         kept_add(c);
     else if ((status = conn_read_start(c)) < 0)
         conn_broke(c, status);
-    conn_due_update(c);
+    conn_timeouts_update(c);
 }

@@ -1,7 +1,7 @@
 /* A connection's frames on its socket as they are. Out: the queue's first frames are gathered into one conn_write(),
  * and what the kernel took is taken off the queue; when the socket is full, or CONN_TURN_BYTES are written, the
  * connection is blocked (conn_blocked.c). In: libuv reads to where the frame reader wants the bytes. */
-#include "common/net/conn_inside.h"
+#include "common/net/conn_internal.h"
 
 static bool
 conn_socket_write(struct conn *c, uint64_t *budget)

@@ -10,12 +10,12 @@
  * A large part of a payload is encrypted where it lies, in records of their own: small pieces (heads, acks) are put
  * together first. The other side finds payloads at the beginning of a record and need not move them.
  *
- * With shared memory (conn_share()) the handshake has shown who is there; the memory was agreed on in records, and lies
+ * With shared memory (conn_shm()) the handshake has shown who is there; the memory was agreed on in records, and lies
  * in this machine, with a key that only they know. The stream then carries bells, without TLS: they say nothing; what
  * belongs to TLS is freed.
  *
  * Why not the kernel's TLS, and why not memory BIOs: deploy/README.md, "Encryption". */
-#include "common/net/conn_inside.h"
+#include "common/net/conn_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@
 #define DIRECT_MIN (4 * KIB)   /* a piece of this size is encrypted where it lies */
 
 /* From the pool's buffers. */
-struct records {
+struct tls_records {
     uint8_t *data;
     size_t size, at, len; /* those from `at` to `len` are yet to be written */
 };
@@ -43,7 +43,7 @@ struct conn_tls {
     size_t turn;  /* bytes that may be read in it */
     int status;   /* how the stream has ended, libuv's; 0: it has not failed */
     bool parted;  /* the last record was made */
-    struct records out;
+    struct tls_records out;
 };
 
 static const struct transport_ops conn_tls_transport;
@@ -80,17 +80,17 @@ take_in(void *arg, void *data, size_t n)
 }
 
 static void
-records_give(struct conn *c, struct records *r)
+records_give(struct conn *c, struct tls_records *r)
 {
     buffer_pool_give(&c->pool->buffers, r->data, r->size);
-    *r = (struct records){0};
+    *r = (struct tls_records){0};
 }
 
 static bool
 put_out(void *arg, const void *data, size_t n)
 {
     struct conn *c = arg;
-    struct records *out = &conn_tls_of(c)->out, more = {0};
+    struct tls_records *out = &conn_tls_of(c)->out, more = {0};
     size_t left = out->len - out->at;
 
     if (out->len + n > out->size) {
@@ -117,7 +117,7 @@ static const struct tls_io conn_io = {.read = take_in, .write = put_out};
 static bool
 flush_records(struct conn *c, bool later)
 {
-    struct records *out = &conn_tls_of(c)->out;
+    struct tls_records *out = &conn_tls_of(c)->out;
     size_t left = out->len - out->at;
     ssize_t taken = 0;
     uv_buf_t buf;
@@ -148,7 +148,7 @@ conn_tls_unblocked(struct conn *c)
 
 /* Small pieces share a record. */
 static bool
-encrypt(struct conn_tls *t, const uv_buf_t *bufs, unsigned n)
+conn_tls_encrypt(struct conn_tls *t, const uv_buf_t *bufs, unsigned n)
 {
     uint8_t small[TLS_RECORD_MAX];
     size_t len = 0, m;
@@ -187,7 +187,7 @@ conn_tls_write(struct conn *c, uint64_t *budget)
     if (c->closing || c->queue.first == NULL)
         return false;
     bytes = conn_queue_gather(&c->queue, bufs, &n, BATCH);
-    if (!encrypt(t, bufs, n)) {
+    if (!conn_tls_encrypt(t, bufs, n)) {
         conn_broke(c, UV_ENOMEM);
         return false;
     }
@@ -213,7 +213,7 @@ conn_tls_bye(struct conn *c)
 
 /* Its owner hears why, unless it has done with it. */
 static void
-end(struct conn *c, const struct ps_error *why)
+conn_tls_end_with(struct conn *c, const struct ps_error *why)
 {
     c->transport_ms = 0;
     if (c->finishing)
@@ -227,12 +227,12 @@ static void
 conn_tls_end(struct conn *c, const struct ps_error *why)
 {
     c->broken = true;
-    end(c, why);
+    conn_tls_end_with(c, why);
 }
 
 /* There is nothing more to read. */
 static void
-over(struct conn *c)
+conn_tls_read_ended(struct conn *c)
 {
     struct conn_tls *t = c->transport_data;
     struct ps_error e;
@@ -255,11 +255,11 @@ static void
 end_plain(struct conn *c, const struct ps_error *why)
 {
     conn_carry(c, &conn_socket_transport, NULL);
-    end(c, why);
+    conn_tls_end_with(c, why);
 }
 
 static void
-fail(struct conn *c, const struct ps_error *why)
+conn_tls_fail(struct conn *c, const struct ps_error *why)
 {
     struct conn_tls *t = c->transport_data;
 
@@ -276,12 +276,12 @@ fail(struct conn *c, const struct ps_error *why)
 
 /* True: the step was made. Who waits for bytes goes on when they come; other outcomes end the connection. */
 static bool
-stepped(struct conn *c, enum tls_step result, const struct ps_error *e)
+conn_tls_step_made(struct conn *c, enum tls_step result, const struct ps_error *e)
 {
     if (result == TLS_END)
-        over(c);
+        conn_tls_read_ended(c);
     else if (result == TLS_BAD)
-        fail(c, e);
+        conn_tls_fail(c, e);
     return result == TLS_DONE;
 }
 
@@ -295,7 +295,7 @@ shake_hands(struct conn *c)
 
     if (result == TLS_WAIT)
         (void)flush_records(c, false);
-    if (!stepped(c, result, &e))
+    if (!conn_tls_step_made(c, result, &e))
         return false;
     c->secured = true;
     c->shaking = false;
@@ -330,7 +330,7 @@ read_one(struct conn *c)
     void *at;
 
     conn_read_place(c, &at, &len);
-    if (!stepped(c, tls_stream_read(conn_tls_of(c)->stream, at, len, &got, &e), &e))
+    if (!conn_tls_step_made(c, tls_stream_read(conn_tls_of(c)->stream, at, len, &got, &e), &e))
         return false;
     conn_feed(c, at, got);
     return true;

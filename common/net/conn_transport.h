@@ -1,6 +1,6 @@
 /* What carries a connection's frames: the socket as it is (conn_socket.c), TLS records on it (conn_tls.c), or memory
- * that both sides share, beside it (conn_share.c). Each is a table of functions; the other parts of a connection ask
- * the one that it has, and know of none. A connection begins with its socket; conn_tls() and conn_share() call
+ * that both sides share, beside it (conn_shm.c). Each is a table of functions; the other parts of a connection ask
+ * the one that it has, and know of none. A connection begins with its socket; conn_tls() and conn_shm() call
  * conn_carry().
  *
  *     conn_flush() ──► write(), while it says true ──► the peer       unblocked(): the socket has room again

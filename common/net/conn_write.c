@@ -3,7 +3,7 @@
  * reader does not starve the others: then the connection is blocked (conn_blocked.c), and goes on later. When writing
  * fails the reading side usually has something to say about it (a last ERROR frame), so the owner is told when that
  * ends, or a little later. */
-#include "common/net/conn_inside.h"
+#include "common/net/conn_internal.h"
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -58,7 +58,7 @@ conn_leave_look(struct conn *c)
     }
     c->look_wait_ms = c->look_wait_ms == 0 ? CONN_LOOK_MS : MIN(2 * c->look_wait_ms, CONN_LOOK_MS_MAX);
     c->look_ms = now + c->look_wait_ms;
-    conn_due_update(c);
+    conn_timeouts_update(c);
 }
 
 /* When conn_finish() was called and all is sent: say so, and wait for the peer to do the same. */
@@ -94,7 +94,7 @@ conn_flush(struct conn *c)
         continue;
     c->flushing = false;
     finish_next(c);
-    conn_due_update(c);
+    conn_timeouts_update(c);
 }
 
 void

@@ -5,17 +5,17 @@
 #define TAKEN_PART 8 /* of a ring is read before the other side is told */
 
 void
-frame_ring_init(struct frame_ring *r, struct share *share)
+frame_ring_init(struct frame_ring *r, struct shm_ring *share)
 {
-    *r = (struct frame_ring){.share = *share};
-    *share = (struct share){0};
-    share_told(&r->share);
+    *r = (struct frame_ring){.shm = *share};
+    *share = (struct shm_ring){0};
+    shm_ring_offered(&r->shm);
 }
 
 void
 frame_ring_finish(struct frame_ring *r)
 {
-    share_finish(&r->share);
+    shm_ring_finish(&r->shm);
 }
 
 /* ---- Out ---- */
@@ -26,7 +26,7 @@ frame_ring_room(struct frame_ring *r, size_t wanted)
     size_t room = r->room;
 
     if (room < wanted)
-        room = share_room(&r->share);
+        room = shm_ring_space(&r->shm);
     r->room = room != SIZE_MAX ? room : 0;
     return room;
 }
@@ -34,14 +34,14 @@ frame_ring_room(struct frame_ring *r, size_t wanted)
 void
 frame_ring_put(struct frame_ring *r, size_t n)
 {
-    share_put(&r->share, n);
+    shm_ring_put(&r->shm, n);
     r->room -= n;
 }
 
 size_t
 frame_ring_fill(struct frame_ring *r, const struct conn_queue *q, size_t room, frame_ring_copy *copy, void *arg)
 {
-    uint8_t *to = share_in(&r->share);
+    uint8_t *to = shm_ring_in(&r->shm);
     uv_buf_t bufs[CONN_QUEUE_BUFS];
     unsigned n;
     size_t bytes = (size_t)conn_queue_gather(q, bufs, &n, room);
@@ -70,11 +70,11 @@ frame_ring_look(const struct frame_ring *r, const struct frame_reader *reader, s
         return ripe;
     }
     ripe.n = FRAME_HEAD_SIZE;
-    if (frame_head_decode(share_out(&r->share), &ripe.head, NULL) != PS_OK)
+    if (frame_head_decode(shm_ring_out(&r->shm), &ripe.head, NULL) != PS_OK)
         return ripe;
     bytes = FRAME_HEAD_SIZE + ripe.head.meta_len + frame_pad(ripe.head.meta_len) + ripe.head.payload_len +
             frame_pad(ripe.head.payload_len);
-    ripe.whole = bytes <= r->share.ring_bytes / 2;
+    ripe.whole = bytes <= r->shm.ring_bytes / 2;
     ripe.n = !ripe.whole ? (size_t)MIN(filled, bytes) : filled >= bytes ? (size_t)bytes : 0;
     return ripe;
 }
@@ -82,7 +82,7 @@ frame_ring_look(const struct frame_ring *r, const struct frame_reader *reader, s
 size_t
 frame_ring_next(const struct frame_ring *r, const struct frame_reader *reader, struct frame_ripe *ripe)
 {
-    size_t filled = share_filled(&r->share);
+    size_t filled = shm_ring_filled(&r->shm);
 
     if (filled == SIZE_MAX || filled == 0)
         return filled;
@@ -93,24 +93,24 @@ frame_ring_next(const struct frame_ring *r, const struct frame_reader *reader, s
 bool
 frame_ring_taken(struct frame_ring *r, size_t n)
 {
-    share_skip(&r->share, n);
+    shm_ring_skip(&r->shm, n);
     r->unsaid += n;
-    if (r->unsaid < r->share.ring_bytes / TAKEN_PART)
+    if (r->unsaid < r->shm.ring_bytes / TAKEN_PART)
         return false;
     r->unsaid = 0;
-    share_take(&r->share, 0);
+    shm_ring_take(&r->shm, 0);
     return true;
 }
 
 bool
 frame_ring_drop(struct frame_ring *r)
 {
-    size_t filled = share_filled(&r->share);
+    size_t filled = shm_ring_filled(&r->shm);
 
     if (filled == SIZE_MAX || filled + r->unsaid == 0)
         return false;
     r->unsaid = 0;
-    share_take(&r->share, filled);
+    shm_ring_take(&r->shm, filled);
     return true;
 }
 
@@ -119,10 +119,10 @@ frame_ring_sleep(struct frame_ring *r, const struct frame_reader *reader, unsign
 {
     size_t filled = 0;
 
-    if ((wants & SHARE_DATA) != 0) {
-        filled = share_filled(&r->share);
+    if ((wants & SHM_RING_DATA) != 0) {
+        filled = shm_ring_filled(&r->shm);
         if (filled == SIZE_MAX || frame_ring_look(r, reader, filled).n > 0)
             return false;
     }
-    return share_sleep(&r->share, wants, filled);
+    return shm_ring_sleep(&r->shm, wants, filled);
 }

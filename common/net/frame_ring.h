@@ -1,11 +1,11 @@
-/* Frames through the two rings of shared memory (share.h), as a connection to a shard (conn_share.c) and a link between
- * ranks (client/group/links/link_shm.c) move them alike. How the other side is woken is their own.
+/* Frames through the two rings of shared memory (shm_ring.h), as a connection to a shard (conn_shm.c) and a link
+ * between ranks (client/group/links/link_shm.c) move them alike. How the other side is woken is their own.
  *
  *     writer:  room = frame_ring_room(&r, wanted)
- *              bytes = frame_ring_fill(&r, &queue, room, NULL, NULL);    wake the other side (SHARE_DATA)
+ *              bytes = frame_ring_fill(&r, &queue, room, NULL, NULL);    wake the other side (SHM_RING_DATA)
  *              conn_queue_take(&queue, bytes)
- *     reader:  n = frame_ring_next(&r, &reader, &ripe)                   n bytes at share_out(&r.share)
- *              if (frame_ring_taken(&r, n))                              wake the other side (SHARE_ROOM)
+ *     reader:  n = frame_ring_next(&r, &reader, &ripe)                   n bytes at shm_ring_out(&r.share)
+ *              if (frame_ring_taken(&r, n))                              wake the other side (SHM_RING_SPACE)
  *     before a sleep:  frame_ring_sleep(&r, &reader, wants)
  *
  * A frame that fits half a ring is not looked at until all of it is there, so it is never copied to be looked at; a
@@ -21,10 +21,10 @@
 
 #include "common/core/wire/frame.h"
 #include "common/net/conn_queue.h"
-#include "common/net/share.h"
+#include "common/net/shm_ring.h"
 
 struct frame_ring {
-    struct share share;
+    struct shm_ring shm;
     size_t room;   /* at least so much is in the ring out */
     size_t unsaid; /* bytes that were read, and the other side does not know */
 };
@@ -38,14 +38,14 @@ struct frame_ripe {
 };
 
 /* Takes the memory over. */
-void frame_ring_init(struct frame_ring *r, struct share *share);
+void frame_ring_init(struct frame_ring *r, struct shm_ring *share);
 void frame_ring_finish(struct frame_ring *r);
 
 /* Bytes that may be put into the ring, looked for anew if fewer than wanted are known. SIZE_MAX: the other side's
  * position cannot be. */
 size_t frame_ring_room(struct frame_ring *r, size_t wanted);
 
-/* n bytes were written at share_in(). */
+/* n bytes were written at shm_ring_in(). */
 void frame_ring_put(struct frame_ring *r, size_t n);
 
 /* Copy what the queue has ready, as far as there is room, and put it. copy: NULL: memcpy(). Returns bytes. */
@@ -61,8 +61,8 @@ bool frame_ring_taken(struct frame_ring *r, size_t n) PS_MUST_USE;
 /* All that is there was read, or is not wanted, and the other side is to know. True: there was some. */
 bool frame_ring_drop(struct frame_ring *r);
 
-/* False: something is there already; else this side may sleep, and is woken for what it wants (share_sleep()). A frame
- * that has only begun is no reason to stay awake: its rest wakes. */
+/* False: something is there already; else this side may sleep, and is woken for what it wants (shm_ring_sleep()). A
+ * frame that has only begun is no reason to stay awake: its rest wakes. */
 bool frame_ring_sleep(struct frame_ring *r, const struct frame_reader *reader, unsigned wants);
 
 #endif

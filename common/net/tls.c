@@ -1,4 +1,4 @@
-#include "common/net/tls_inside.h"
+#include "common/net/tls_internal.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -189,7 +189,7 @@ check_files(enum tls_side side, const struct tls_files *files, struct ps_error *
 }
 
 static enum ps_err
-fill(struct tls *t, const struct tls_files *files, struct ps_error *e)
+tls_load_files(struct tls *t, const struct tls_files *files, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -210,7 +210,7 @@ tls_reload(struct tls *t, const struct tls_files *files, struct ps_error *e)
 
     if ((err = check_files(t->side, files, e)) != PS_OK)
         return err;
-    if ((err = fill(&fresh, files, e)) != PS_OK) {
+    if ((err = tls_load_files(&fresh, files, e)) != PS_OK) {
         SSL_CTX_free(fresh.context);
         return err;
     }

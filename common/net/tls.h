@@ -1,5 +1,5 @@
 /* TLS 1.3 for the TCP connections of psd and libpsclient: what one side shows and whom it believes. Glue; OpenSSL stays
- * in tls.c, tls_why.c and tls_stream.c (one connection: tls_stream.h).
+ * in tls.c, tls_errors.c and tls_stream.c (one connection: tls_stream.h).
  *
  *     tls_new(TLS_SERVER, &files, &t, &e)         // certificate, key, CA from PEM files
  *     tls_stream_new(t, ...)                      // for each connection; those that exist go on with what they began

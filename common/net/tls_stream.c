@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/core/cluster/address.h"
-#include "common/net/tls_inside.h"
+#include "common/net/tls_internal.h"
 
 #define BINDING_LABEL "EXPORTER-psd-token"
 #define STRANGER_LOOK 4 /* bytes by which one that does not speak TLS is known */
@@ -109,14 +109,14 @@ have_bio_method(void)
 /* OpenSSL asks at each certificate of the chain whether its own judgement stands. It does; but why is told here, where
  * the certificate is at hand. */
 static int
-judge(int good, X509_STORE_CTX *store)
+tls_stream_verify(int good, X509_STORE_CTX *store)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct tls_stream *s = ssl != NULL ? SSL_get_app_data(ssl) : NULL;
 
     if (!good && s != NULL && s->distrust[0] == '\0')
-        tls_why_not_believed(X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_current_cert(store), s->wanted,
-                             s->distrust, sizeof s->distrust);
+        tls_error_untrusted(X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_current_cert(store), s->wanted,
+                            s->distrust, sizeof s->distrust);
     return good;
 }
 
@@ -148,7 +148,7 @@ set_up(struct tls_stream *s, const struct tls *t, const char *name)
     BIO_set_init(bio, 1);
     SSL_set_bio(s->ssl, bio, bio);
     SSL_set_app_data(s->ssl, s);
-    SSL_set_verify(s->ssl, SSL_get_verify_mode(s->ssl), judge);
+    SSL_set_verify(s->ssl, SSL_get_verify_mode(s->ssl), tls_stream_verify);
     if (s->side == TLS_SERVER)
         SSL_set_accept_state(s->ssl);
     else
@@ -198,13 +198,13 @@ tls_stream_is_plain(const struct tls_stream *s)
 
 /* Its first bytes are no TLS: who is it? */
 static const char *
-stranger(const struct tls_stream *s)
+tls_stream_not_tls(const struct tls_stream *s)
 {
     if (s->heard < STRANGER_LOOK || (s->first[0] >= 0x14 && s->first[0] <= 0x17 && s->first[1] == 3))
         return NULL;
     if (tls_stream_is_plain(s))
         return s->side == TLS_SERVER
-                   ? "the peer speaks without TLS, which is asked for here: it wants the CA (tls_ca, PSD_TLS_CA)"
+                   ? "the peer speaks without TLS, which is required here: it needs the CA (tls_ca, PSD_TLS_CA)"
                    : "the peer speaks without TLS: it was started without a certificate (--tls-cert), or TLS is not "
                      "wanted here (tls_ca, PSD_TLS_CA)";
     if (memcmp(s->first, "GET ", 4) == 0 || memcmp(s->first, "HTTP", 4) == 0 || memcmp(s->first, "POST", 4) == 0)
@@ -215,7 +215,7 @@ stranger(const struct tls_stream *s)
 enum tls_blame
 tls_stream_blames(const struct tls_stream *s)
 {
-    if (stranger(s) != NULL)
+    if (tls_stream_not_tls(s) != NULL)
         return TLS_BLAMES_STRANGER;
     return s->uncertified || s->distrust[0] != '\0' ? TLS_BLAMES_CERTIFICATE : TLS_BLAMES_OTHER;
 }
@@ -223,11 +223,11 @@ tls_stream_blames(const struct tls_stream *s)
 static enum tls_step
 not_shaken(struct tls_stream *s, struct ps_error *e)
 {
-    const char *who = stranger(s);
+    const char *who = tls_stream_not_tls(s);
     char why[PS_ERROR_TEXT_MAX];
 
     s->uncertified = ERR_GET_REASON(ERR_peek_error()) == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE;
-    tls_why_failed(why, sizeof why);
+    tls_error_text(why, sizeof why);
     if (s->nomem)
         ps_error_set(e, PS_ERR_NOMEM, "no memory for TLS");
     else if (s->too_much)
@@ -252,7 +252,7 @@ tls_stream_handshake(struct tls_stream *s, struct ps_error *e)
     }
     if (!s->too_much && !s->nomem && SSL_get_error(s->ssl, result) == SSL_ERROR_WANT_READ)
         return TLS_WAIT;
-    if (s->ended && stranger(s) == NULL && s->distrust[0] == '\0') {
+    if (s->ended && tls_stream_not_tls(s) == NULL && s->distrust[0] == '\0') {
         ERR_clear_error();
         return TLS_END;
     }
@@ -275,13 +275,13 @@ not_read(struct tls_stream *s, struct ps_error *e)
     bool alert = ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET;
     char why[PS_ERROR_TEXT_MAX];
 
-    tls_why_failed(why, sizeof why);
+    tls_error_text(why, sizeof why);
     if (s->nomem)
         ps_error_set(e, PS_ERR_NOMEM, "no memory for TLS");
     else if (alert)
         ps_error_set(e, PS_ERR_TLS, "%s", why);
     else
-        ps_error_set(e, PS_ERR_CLOSED, "the connection was damaged on the way, or by somebody: %.400s", why);
+        ps_error_set(e, PS_ERR_CLOSED, "the connection was damaged or tampered with: %.400s", why);
     return TLS_BAD;
 }
 

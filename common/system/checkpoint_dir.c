@@ -23,7 +23,7 @@
 
 /* Past the root, or NULL when the path does not lie below it. */
 static const char *
-below(const char *path, const char *root)
+checkpoint_dir_below_root(const char *path, const char *root)
 {
     size_t len = strlen(root);
 
@@ -34,7 +34,7 @@ below(const char *path, const char *root)
 
 /* The directory of this name in fd, which is closed. */
 static enum ps_err
-descend(int *fd, const char *name, const char *path, struct ps_error *e)
+checkpoint_dir_descend(int *fd, const char *name, const char *path, struct ps_error *e)
 {
     int next;
 
@@ -54,7 +54,7 @@ descend(int *fd, const char *name, const char *path, struct ps_error *e)
 static enum ps_err
 open_below(const char *path, const char *root, int *fd, struct ps_error *e)
 {
-    const char *rest = below(path, root);
+    const char *rest = checkpoint_dir_below_root(path, root);
     enum ps_err err = PS_OK;
     char *copy, *next, *name;
 
@@ -67,7 +67,7 @@ open_below(const char *path, const char *root, int *fd, struct ps_error *e)
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for a path");
     while (err == PS_OK && (name = strsep(&next, "/")) != NULL)
         if (name[0] != '\0' && strcmp(name, ".") != 0)
-            err = descend(fd, name, path, e);
+            err = checkpoint_dir_descend(fd, name, path, e);
     free(copy);
     if (err != PS_OK)
         close(*fd);
@@ -361,7 +361,7 @@ checkpoint_source_open(const char *path, const char *root, struct checkpoint_sou
 }
 
 static enum ps_err
-stamp(int fd, const char *file, uint64_t *out, struct ps_error *e)
+checkpoint_dir_stamp_of(int fd, const char *file, uint64_t *out, struct ps_error *e)
 {
     struct stat st;
     uint64_t is[6];
@@ -384,7 +384,7 @@ checkpoint_source_stamps(const struct checkpoint_source *s, struct checkpoint_st
     enum ps_err err = PS_OK;
 
     for (int f = 0; err == PS_OK && f < CHECKPOINT_FILES; f++)
-        err = stamp(s->files.fd[f], checkpoint_file_name((enum checkpoint_file)f), &out->of[f], e);
+        err = checkpoint_dir_stamp_of(s->files.fd[f], checkpoint_file_name((enum checkpoint_file)f), &out->of[f], e);
     return err;
 }
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static enum ps_err
-check(const char *path, int fd, size_t max, struct ps_error *e)
+secret_check_file(const char *path, int fd, size_t max, struct ps_error *e)
 {
     struct stat st;
 
@@ -52,7 +52,7 @@ secret_read(const char *path, size_t max, char **text, size_t *len, struct ps_er
     *len = 0;
     if (fd < 0)
         return ps_fail(e, PS_ERR_CONFIG, "cannot read %s: %s", path, strerror(errno));
-    err = check(path, fd, max, e);
+    err = secret_check_file(path, fd, max, e);
     if (err == PS_OK && (*text = malloc(max)) == NULL)
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for %s", path);
     if (err == PS_OK)

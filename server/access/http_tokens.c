@@ -15,7 +15,7 @@
 /* ---- Reading ---- */
 
 static enum ps_err
-check(const char *source, const char *text, size_t n, const struct keyring *apart, struct ps_error *e)
+http_tokens_check(const char *source, const char *text, size_t n, const struct keyring *apart, struct ps_error *e)
 {
     if (!keyring_is_secret(text, n))
         return ps_fail(
@@ -33,10 +33,10 @@ check(const char *source, const char *text, size_t n, const struct keyring *apar
 }
 
 static enum ps_err
-add(struct http_tokens *t, const char *source, const char *text, size_t n, const struct keyring *apart,
-    struct ps_error *e)
+http_tokens_add(struct http_tokens *t, const char *source, const char *text, size_t n, const struct keyring *apart,
+                struct ps_error *e)
 {
-    enum ps_err err = check(source, text, n, apart, e);
+    enum ps_err err = http_tokens_check(source, text, n, apart, e);
 
     if (err != PS_OK)
         return err;
@@ -48,7 +48,7 @@ add(struct http_tokens *t, const char *source, const char *text, size_t n, const
     return PS_OK;
 }
 
-struct reading {
+struct http_tokens_reading {
     struct http_tokens *tokens;
     const struct keyring *apart;
 };
@@ -56,16 +56,16 @@ struct reading {
 static enum ps_err
 add_line(void *arg, const char *source, const char *text, size_t n, struct ps_error *e)
 {
-    const struct reading *r = arg;
+    const struct http_tokens_reading *r = arg;
 
-    return add(r->tokens, source, text, n, r->apart, e);
+    return http_tokens_add(r->tokens, source, text, n, r->apart, e);
 }
 
 static enum ps_err
-parse(struct http_tokens *t, const char *path, const char *text, size_t n, const struct keyring *apart,
-      struct ps_error *e)
+http_tokens_parse(struct http_tokens *t, const char *path, const char *text, size_t n, const struct keyring *apart,
+                  struct ps_error *e)
 {
-    enum ps_err err = keyring_lines(path, text, n, add_line, &(struct reading){t, apart}, e);
+    enum ps_err err = keyring_lines(path, text, n, add_line, &(struct http_tokens_reading){t, apart}, e);
 
     if (err == PS_OK && t->len == 0)
         err = ps_fail(e, PS_ERR_CONFIG, "%s: there is no token in it; a line is a token", path);
@@ -79,7 +79,7 @@ from_environment(struct http_tokens *t, const struct keyring *apart, struct ps_e
 
     if (text == NULL || *text == '\0')
         return PS_OK;
-    return add(t, HTTP_TOKEN_VALUE, text, strlen(text), apart, e);
+    return http_tokens_add(t, HTTP_TOKEN_VALUE, text, strlen(text), apart, e);
 }
 
 enum ps_err
@@ -96,7 +96,7 @@ http_tokens_read(struct http_tokens *t, const char *path, const struct keyring *
         return from_environment(t, apart, e);
     if ((err = secret_read(path, HTTP_TOKENS_TEXT, &text, &len, e)) != PS_OK)
         return err;
-    err = parse(t, path, text, len, apart, e);
+    err = http_tokens_parse(t, path, text, len, apart, e);
     secret_free(text, len);
     return err;
 }

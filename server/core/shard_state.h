@@ -4,12 +4,12 @@
 
 #include "common/core/base/arena.h"
 #include "common/core/base/base.h"
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 #include "common/core/format/timeline.h"
 #include "common/core/wire/wire.h"
 
 #include "common/core/base/hash.h"
-#include "common/core/cluster/meet.h"
+#include "common/core/cluster/rendezvous_core.h"
 #include "server/core/durability/catalog.h"
 #include "server/core/durability/redo.h"
 #include "server/core/durability/restore.h"
@@ -25,7 +25,7 @@
 #include "server/core/sessions/clock.h"
 #include "server/core/sessions/data_steps.h"
 #include "server/core/sessions/job.h"
-#include "server/core/sessions/meetings.h"
+#include "server/core/sessions/rendezvous_service.h"
 #include "server/core/sessions/sequence.h"
 #include "server/core/sessions/session.h"
 #include "server/core/sessions/session_row.h"
@@ -37,13 +37,13 @@
 #include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
 #include "server/core/training/barrier.h"
+#include "server/core/training/durable_acks.h"
 #include "server/core/training/event_context.h"
-#include "server/core/training/gather.h"
-#include "server/core/training/held.h"
 #include "server/core/training/pending.h"
 #include "server/core/training/pull.h"
 #include "server/core/training/push.h"
 #include "server/core/training/save_gate.h"
+#include "server/core/training/sync_step.h"
 #include "server/core/turn/actions.h"
 #include "server/core/turn/connection.h"
 #include "server/core/turn/data.h"
@@ -52,7 +52,7 @@
 #include "server/core/turn/pool.h"
 #include "server/core/turn/row.h"
 #include "server/core/turn/save_keeps.h"
-#include "server/core/turn/spans.h"
+#include "server/core/turn/shard_trace.h"
 #include "server/core/turn/stats.h"
 #include "server/core/turn/traffic.h"
 #include "server/core/turn/turn.h"
@@ -62,7 +62,7 @@ struct shard {
     struct shard_config config; /* strings are ours */
     char *cluster, *version, *live_dir, *durable_dir, *machine;
     struct store *store;
-    const struct upcalls *upcalls; /* listeners.c */
+    const struct upcalls *upcalls; /* upcall_handlers.c */
     uint64_t now_ms, start_ms;
     uint64_t now_ns;
     struct timeline timeline;
@@ -91,17 +91,17 @@ struct shard {
     struct connection *connections, *greeting; /* all; those that have not said hello, in order of arrival */
     uint64_t connections_len;
     uint64_t unopened; /* there was no memory for it: it is closed when the turn has failed; 0: none */
-    struct gather *due;
+    struct sync_step *due;
     struct turn turn;
     struct save save;
     struct restore restore;
     struct actions actions;
     struct redo redo;
-    struct held *held;     /* answers of durable pushes */
-    struct replay *replay; /* while the redo log is replayed */
+    struct durable_ack *durable_acks; /* answers of durable pushes */
+    struct replay *replay;            /* while the redo log is replayed */
     struct pool pool;
     struct arena arena;
-    struct meet meet; /* of groups; shard 0 */
+    struct rendezvous_core rendezvous; /* of groups; shard 0 */
     struct shard_stats stats;
     uint64_t waits_over;
     struct event_buffers event_buffers;

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/access/guard.h"
-#include "server/daemon/figures.h"
+#include "server/access/access_policy.h"
+#include "server/daemon/daemon_stats.h"
 #include "server/daemon/listener.h"
 #include "server/daemon/notify.h"
 #include "server/daemon/peer.h"
@@ -20,8 +20,8 @@
 #include "server/lmdb/store_lmdb.h"
 #include "server/process/log.h"
 #include "server/process/sd_notify.h"
-#include "server/process/spans_file.h"
-#include "server/recovery/start.h"
+#include "server/process/shard_trace_file.h"
+#include "server/recovery/open_stores.h"
 
 #define HOUSEKEEPING_MS 1000
 #define LOG_EVERY_MS    10000
@@ -55,13 +55,13 @@ daemon_close(struct daemon *d)
     http_detach(d->http);
     listeners_close(d);
     peers_close_all(d);
-    restores_stop(d);
+    restore_requests_stop(d);
     uv_close((uv_handle_t *)&d->check, NULL);
     uv_close((uv_handle_t *)&d->idle, NULL);
     uv_close((uv_handle_t *)&d->wake, NULL);
     uv_close((uv_handle_t *)&d->housekeeping, NULL);
     uv_close((uv_handle_t *)&d->watchdog, NULL);
-    uv_close((uv_handle_t *)&d->saves.timer, NULL);
+    uv_close((uv_handle_t *)&d->save_schedule.timer, NULL);
     uv_close((uv_handle_t *)&d->hangup, NULL);
     uv_unref((uv_handle_t *)&d->term); /* a second one still ends us at once */
     uv_unref((uv_handle_t *)&d->interrupt);
@@ -84,7 +84,7 @@ static_assert((int)SHARD_LOG_ERROR == (int)LOG_LEVEL_ERROR && (int)SHARD_LOG_WAR
               "perform() hands one over as the other");
 
 static void
-perform(struct daemon *d, struct shard_action *a, bool *stopped)
+daemon_perform(struct daemon *d, struct shard_action *a, bool *stopped)
 {
     struct peer *p;
 
@@ -100,10 +100,10 @@ perform(struct daemon *d, struct shard_action *a, bool *stopped)
         *stopped = true;
         return;
     case SHARD_RESTORE_WANTED:
-        restores_action(d, a);
+        restore_requests_action(d, a);
         return;
     default:
-        if (saves_action(d, a))
+        if (save_schedule_action(d, a))
             return;
         break;
     }
@@ -140,7 +140,7 @@ wake_set(struct daemon *d)
 static uint64_t
 polling_most_ns(const struct daemon *d)
 {
-    return uv_available_parallelism() > 1 ? d->options->patience_us * 1000 : 0;
+    return uv_available_parallelism() > 1 ? d->options->adaptive_spin_us * 1000 : 0;
 }
 
 /* A turn was the last for now, and ended just now: the loop polls for a while before it sleeps. */
@@ -148,7 +148,7 @@ static void
 quiet_begin(struct daemon *d)
 {
     d->quiet_ns = d->turn_ns != 0 ? d->turn_ns : uv_hrtime();
-    d->poll_until_ns = d->quiet_ns + MAX(patience_now(&d->patience), d->options->spin_us * 1000);
+    d->poll_until_ns = d->quiet_ns + MAX(adaptive_spin_now(&d->spin), d->options->spin_us * 1000);
 }
 
 static void
@@ -159,13 +159,13 @@ quiet_end(struct daemon *d)
     if (d->quiet_ns == 0)
         return;
     now = uv_hrtime();
-    patience_learn(&d->patience, now - d->quiet_ns, now >= d->poll_until_ns);
+    adaptive_spin_learn(&d->spin, now - d->quiet_ns, now >= d->poll_until_ns);
     d->quiet_ns = 0;
     d->turn_ns = now;
 }
 
 static bool
-polling(const struct daemon *d)
+daemon_polling(const struct daemon *d)
 {
     return d->quiet_ns != 0 && uv_hrtime() < d->poll_until_ns;
 }
@@ -177,7 +177,8 @@ idle_set(struct daemon *d)
 {
     if (d->state == DAEMON_CLOSING)
         return;
-    d->pool.sleeps = !(d->turn_open || d->flush_first != NULL || d->time_due || shard_busy(d->shard) || polling(d));
+    d->pool.sleeps =
+        !(d->turn_open || d->flush_first != NULL || d->time_due || shard_busy(d->shard) || daemon_polling(d));
     if (d->pool.sleeps)
         uv_idle_stop(&d->idle);
     else
@@ -206,15 +207,15 @@ end_turn(struct daemon *d, uint64_t speaker)
     answer_ns = stamp_ns(d);
     d->performing = true;
     while (shard_next_action(d->shard, &action))
-        perform(d, &action, &stopped);
+        daemon_perform(d, &action, &stopped);
     d->performing = false;
     peers_flush(d, speaker, updated);
     d->turn_ns = stamp_ns(d);
     shard_turn_took(d->shard, began_ns, commit_ns, answer_ns, d->turn_ns);
     wake_set(d);
-    saves_turn_ended(d);
-    restores_turn_ended(d);
-    if (stopped && !saves_at_stop(d))
+    save_schedule_turn_ended(d);
+    restore_requests_turn_ended(d);
+    if (stopped && !save_schedule_at_stop(d))
         daemon_close(d);
 }
 
@@ -270,7 +271,7 @@ on_idle(uv_idle_t *idle)
 
     if (shard_busy(d->shard))
         daemon_step(d, &event);
-    else if (polling(d))
+    else if (daemon_polling(d))
         sched_yield(); /* a worker may want this processor */
 }
 
@@ -315,11 +316,11 @@ static void
 apply_reloadable(struct daemon *d)
 {
     log_set_level(d->options->log_level);
-    d->patience.most_ns = polling_most_ns(d);
+    d->spin.most_ns = polling_most_ns(d);
     d->in_flight.max = d->options->in_flight;
     d->in_flight.part_max = d->options->in_flight_connection;
     peers_admit(d);
-    saves_reload(d);
+    save_schedule_reload(d);
     shard_set_grace(d->shard, (uint32_t)d->options->grace_ms);
     wake_set(d);
 }
@@ -336,11 +337,11 @@ reload_guard(struct daemon *d)
 {
     struct ps_error e = {0};
 
-    if (guard_reload(d->guard, d->options, token_gone, d, &e) != PS_OK)
+    if (access_policy_reload(d->policy, d->options, token_gone, d, &e) != PS_OK)
         log_line(LOG_LEVEL_ERROR, "tokens and users stay as they are: %s", e.text);
-    else if (d->guard->ring.len > 0)
-        log_line(LOG_LEVEL_INFO, "tokens read again tokens=%zu", d->guard->ring.len);
-    http_set_tokens(d->http, &d->guard->http);
+    else if (d->policy->ring.len > 0)
+        log_line(LOG_LEVEL_INFO, "tokens read again tokens=%zu", d->policy->ring.len);
+    http_set_tokens(d->http, &d->policy->http);
 }
 
 static void
@@ -362,7 +363,7 @@ on_hangup(uv_signal_t *signal, int number)
         reload_guard(d);
     }
     options_finish(&fresh);
-    secure_reload(&d->secure, d->options);
+    tls_listener_reload(&d->tls, d->options);
     http_reload_tls(d->http, d->options);
     sd_notify_reloaded();
 }
@@ -395,7 +396,7 @@ on_housekeeping(uv_timer_t *timer)
         listeners_again(d);
     peers_check_stalls(d);
     check_room(d);
-    saves_housekeeping(d);
+    save_schedule_housekeeping(d);
     if (d->state == DAEMON_SERVING)
         notify_status(d);
     if (d->unlinked || store_lmdb_still_there(d->store))
@@ -430,11 +431,11 @@ start_handles(struct daemon *d)
     uv_timer_init(&d->loop, &d->wake);
     uv_timer_init(&d->loop, &d->housekeeping);
     uv_timer_init(&d->loop, &d->watchdog);
-    uv_timer_init(&d->loop, &d->saves.timer);
+    uv_timer_init(&d->loop, &d->save_schedule.timer);
     uv_signal_init(&d->loop, &d->term);
     uv_signal_init(&d->loop, &d->interrupt);
     uv_signal_init(&d->loop, &d->hangup);
-    d->check.data = d->idle.data = d->wake.data = d->housekeeping.data = d->saves.timer.data = d;
+    d->check.data = d->idle.data = d->wake.data = d->housekeeping.data = d->save_schedule.timer.data = d;
     d->term.data = d->interrupt.data = d->hangup.data = d;
     uv_check_start(&d->check, on_check);
     uv_timer_start(&d->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
@@ -446,9 +447,10 @@ serve_figures(struct daemon *d)
 {
     char file[PATH_MAX + 16] = "";
 
-    if (d->saves.durable)
-        snprintf(file, sizeof file, "%s/data.mdb", d->start->durable.path);
-    http_attach(d->http, &d->loop, file, shard_timeline(d->shard), (uint32_t)d->options->shard, figures_measure, d);
+    if (d->save_schedule.durable)
+        snprintf(file, sizeof file, "%s/data.mdb", d->stores->durable.path);
+    http_attach(d->http, &d->loop, file, shard_timeline(d->shard), (uint32_t)d->options->shard, daemon_stats_measure,
+                d);
 }
 
 /* The loop hears them only when it runs. */
@@ -457,7 +459,7 @@ listen_to_stops(struct daemon *d, struct ps_error *e)
 {
     uv_signal_start(&d->term, on_stop, SIGTERM);
     uv_signal_start(&d->interrupt, on_stop, SIGINT);
-    return start_stopped(e);
+    return open_stores_stopped(e);
 }
 
 enum ps_err
@@ -466,7 +468,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
     enum ps_err err;
     int status;
 
-    patience_init(&d->patience, polling_most_ns(d));
+    adaptive_spin_init(&d->spin, polling_most_ns(d));
     in_flight_init(&d->in_flight, d->options->in_flight, d->options->in_flight_connection);
     d->wake_at_ms = UINT64_MAX;
     uv_replace_allocator(malloc, realloc_or_end, calloc, free);
@@ -476,14 +478,14 @@ daemon_start(struct daemon *d, struct ps_error *e)
     if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
         return ps_fail(e, err, "cannot start the event loop: %s",
                        err == PS_ERR_NOMEM ? "out of memory" : "too many open files");
-    if ((err = secure_open(&d->secure, d->options, e)) != PS_OK || (err = saves_start(d, e)) != PS_OK ||
-        (err = restores_start(d, e)) != PS_OK || (err = listeners_open(d, e)) != PS_OK ||
+    if ((err = tls_listener_open(&d->tls, d->options, e)) != PS_OK || (err = save_schedule_start(d, e)) != PS_OK ||
+        (err = restore_requests_start(d, e)) != PS_OK || (err = listeners_open(d, e)) != PS_OK ||
         (err = listen_to_stops(d, e)) != PS_OK)
         return err;
     d->state = DAEMON_SERVING;
     serve_figures(d);
     for (const struct listener *l = d->listeners; l != NULL; l = l->next)
-        log_line(LOG_LEVEL_INFO, "listening address=%s%s", l->address, l->was_handed ? " socket=handed" : "");
+        log_line(LOG_LEVEL_INFO, "listening address=%s%s", l->address, l->was_activated ? " socket=handed" : "");
     wake_set(d);
     idle_set(d);
     return PS_OK;
@@ -500,15 +502,15 @@ daemon_finish(struct daemon *d)
 {
     if (d->check.data == NULL) /* the loop never was */
         return;
-    spans_file_write(d->shard, (uint32_t)d->options->shard);
+    shard_trace_file_write(d->shard, (uint32_t)d->options->shard);
     daemon_close(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
-    restores_stop(d); /* what the last turns have brought */
+    restore_requests_stop(d); /* what the last turns have brought */
     conn_pool_finish(&d->pool);
-    secure_finish(&d->secure);
-    saves_finish(d);
+    tls_listener_finish(&d->tls);
+    save_schedule_finish(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     ps_assert(uv_loop_close(&d->loop) == 0);
 }

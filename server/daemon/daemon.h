@@ -7,47 +7,48 @@
  *
  *                      listening          TERM, INT, DRAIN            shard says stopped       all connections closed
  *     DAEMON_STARTING ──────────► DAEMON_SERVING ────────► DAEMON_DRAINING ───────────► DAEMON_CLOSING ────────► gone
- *                                      │ HUP: options again           (saves.h: what has changed is saved first)
- *                                      └──┘
+ *                                      │ HUP: options again           (save_schedule.h: what has changed is saved
+ * first) └──┘
  *
- * Rooms: start (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that accept),
- * handed (those that systemd has opened), guard (who has to prove what; keyring_file), peer (one connection), secure
- * (TLS), in_flight (the memory cap), saves (when), saver (how: a thread of its own), restores (checkpoints that come
- * back), figures (for reports and metrics), http (metrics and health, on a thread of its own), notify (telling
- * launchers and systemd), options, log; live_dir, durable_dir, pair (what lies where, and whether to believe it). */
+ * Modules: open_stores (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that
+ * accept), socket_activation (those that systemd has opened), access_policy (who has to prove what; keyring_file), peer
+ * (one connection), tls_listener (TLS), in_flight (the memory cap), save_schedule (when), saver (how: a thread of its
+ * own), restore_requests (checkpoints that come back), daemon_stats (for reports and metrics), http (metrics and
+ * health, on a thread of its own), notify (telling launchers and systemd), options, log; live_dir, durable_dir,
+ * env_pair (what lies where, and whether to believe it). */
 #ifndef SERVER_DAEMON_H
 #define SERVER_DAEMON_H
 
 #include <uv.h>
 
-#include "common/core/base/patience.h"
+#include "common/core/base/adaptive_spin.h"
 #include "common/net/conn.h"
 #include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
 #include "server/daemon/in_flight.h"
-#include "server/daemon/restores.h"
-#include "server/daemon/saves.h"
-#include "server/daemon/secure.h"
+#include "server/daemon/restore_requests.h"
+#include "server/daemon/save_schedule.h"
+#include "server/daemon/tls_listener.h"
 #include "server/process/options.h"
 
-struct guard;
-struct handed;
+struct access_policy;
+struct activated_sockets;
 struct http;
 struct peer;
 struct listener;
-struct start;
+struct open_stores;
 
 enum daemon_state { DAEMON_STARTING, DAEMON_SERVING, DAEMON_DRAINING, DAEMON_CLOSING };
 
 struct daemon {
     struct options *options;
-    struct start *start; /* directories */
+    struct open_stores *stores; /* directories */
     struct store *store;
     struct shard *shard;
     const char *live_dir;
-    struct http *http;           /* borrowed, or NULL */
-    struct guard *guard;         /* borrowed: who is let in */
-    const struct handed *handed; /* borrowed: sockets that were opened for us */
+    struct http *http;                         /* borrowed, or NULL */
+    struct access_policy *policy;              /* borrowed: who is let in */
+    const struct activated_sockets *activated; /* borrowed: sockets that were opened for us */
 
     uv_loop_t loop;
     struct conn_pool pool;
@@ -63,7 +64,7 @@ struct daemon {
     bool signalled; /* TERM or INT came: the next one ends us at once */
     bool time_due;  /* the shard is told in this round of the loop, after what has arrived */
     uint64_t wake_at_ms;
-    struct patience patience;
+    struct adaptive_spin spin;
     uint64_t quiet_ns, poll_until_ns; /* when the last turn ended, 0: one is on; until when the loop polls */
     uint64_t turn_ns;                 /* when the one that is on began */
 
@@ -78,9 +79,9 @@ struct daemon {
     uint64_t shared_until; /* turns before this one are shared */
     uint64_t next_id;
     struct in_flight in_flight;
-    struct saves saves;
-    struct secure secure;
-    struct restores restores;
+    struct save_schedule save_schedule;
+    struct tls_listener tls;
+    struct restore_requests restore_requests;
     uint64_t denied_log_ms, refused_log_ms, accept_log_ms, full_log_ms,
         commit_log_ms;          /* when such a line was last written */
     uint64_t refused[REFUSALS]; /* newcomers */
@@ -101,7 +102,7 @@ void daemon_run(struct daemon *d);
 
 void daemon_finish(struct daemon *d);
 
-/* ---- For the rooms ---- */
+/* ---- For the modules ---- */
 
 /* Give an event to the shard, ending turns as it asks for; now_ms is filled in here. */
 void daemon_step(struct daemon *d, struct shard_event *event);

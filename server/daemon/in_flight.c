@@ -14,7 +14,7 @@ in_flight_bytes(const struct in_flight *f)
 }
 
 static bool
-fits(const struct in_flight *f, const struct in_flight_part *p, uint64_t len)
+in_flight_fits(const struct in_flight *f, const struct in_flight_part *p, uint64_t len)
 {
     if (f->incoming == 0)
         return true;
@@ -24,7 +24,7 @@ fits(const struct in_flight *f, const struct in_flight_part *p, uint64_t len)
 }
 
 static void
-enter(struct in_flight *f, struct in_flight_part *p, uint64_t len)
+in_flight_enter(struct in_flight *f, struct in_flight_part *p, uint64_t len)
 {
     p->incoming += len;
     f->incoming += len;
@@ -35,8 +35,8 @@ in_flight_admit(struct in_flight *f, struct in_flight_part *p, uint64_t len)
 {
     ps_assert(p->wanted == 0);
     /* Those who wait come first, or a stream of small payloads would keep a large one out for ever. */
-    if (f->first == NULL && fits(f, p, len)) {
-        enter(f, p, len);
+    if (f->first == NULL && in_flight_fits(f, p, len)) {
+        in_flight_enter(f, p, len);
         return true;
     }
     if (len == 0)
@@ -61,7 +61,7 @@ in_flight_leave(struct in_flight *f, struct in_flight_part *p, uint64_t len)
 }
 
 static void
-unqueue(struct in_flight *f, struct in_flight_part *p)
+in_flight_unqueue(struct in_flight *f, struct in_flight_part *p)
 {
     struct in_flight_part **at = &f->first;
 
@@ -81,9 +81,9 @@ in_flight_next(struct in_flight *f)
     for (struct in_flight_part *p = f->first; p != NULL; p = p->next) {
         uint64_t len = p->wanted;
 
-        if (fits(f, p, len)) {
-            unqueue(f, p);
-            enter(f, p, len);
+        if (in_flight_fits(f, p, len)) {
+            in_flight_unqueue(f, p);
+            in_flight_enter(f, p, len);
             return p;
         }
         if (in_flight_bytes(f) + len > f->max)
@@ -117,6 +117,6 @@ void
 in_flight_forget(struct in_flight *f, struct in_flight_part *p)
 {
     if (p->wanted != 0)
-        unqueue(f, p);
+        in_flight_unqueue(f, p);
     in_flight_leave(f, p, p->incoming);
 }

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "common/net/sockname.h"
-#include "server/access/guard.h"
-#include "server/daemon/handed.h"
+#include "server/access/access_policy.h"
 #include "server/daemon/peer.h"
+#include "server/daemon/socket_activation.h"
 #include "server/process/log.h"
 
 #define BACKLOG 1024
@@ -112,7 +112,7 @@ check_place(const struct listener *l, struct ps_error *e)
 
     if (status != 0)
         return ps_fail(e, PS_ERR_IO, "cannot listen on %s: %s", l->address, uv_strerror(status));
-    return guard_check_address(l->daemon->guard, &bound, l->address, e);
+    return access_policy_check_address(l->daemon->policy, &bound, l->address, e);
 }
 
 static enum ps_err
@@ -202,7 +202,7 @@ listen_unix(struct daemon *d, const char *path, struct ps_error *e)
 
 /* Bound already, by another process, which also removes a Unix socket's file. */
 static enum ps_err
-listen_handed(struct daemon *d, const struct handed_socket *s, struct ps_error *e)
+listen_activated(struct daemon *d, const struct activated_socket *s, struct ps_error *e)
 {
     struct listener *l = listener_new(d, s->is_unix);
     enum ps_err err;
@@ -210,7 +210,7 @@ listen_handed(struct daemon *d, const struct handed_socket *s, struct ps_error *
 
     if (l == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
-    l->was_handed = true;
+    l->was_activated = true;
     snprintf(l->address, sizeof l->address, "%s", s->address);
     status = s->is_unix ? uv_pipe_open(&l->u.pipe, s->fd) : uv_tcp_open(&l->u.tcp, s->fd);
     if (status == 0 && !s->is_unix && (err = check_place(l, e)) != PS_OK)
@@ -231,8 +231,8 @@ compare_ports(const struct daemon *d)
     const char *listed = options_given(d->options, "advertise") ? NULL : d->options->advertise;
     struct address wanted, is;
 
-    if (listed == NULL || !handed_has(d->handed, false) || address_parse(listed, &wanted, NULL) != PS_OK ||
-        wanted.is_unix)
+    if (listed == NULL || !socket_activation_has(d->activated, false) ||
+        address_parse(listed, &wanted, NULL) != PS_OK || wanted.is_unix)
         return;
     for (const struct listener *l = d->listeners; l != NULL; l = l->next)
         if (address_parse(l->address, &is, NULL) == PS_OK && !is.is_unix && is.port == wanted.port)
@@ -244,13 +244,13 @@ compare_ports(const struct daemon *d)
 }
 
 static enum ps_err
-listen_all_handed(struct daemon *d, struct ps_error *e)
+listen_all_activated(struct daemon *d, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
-    for (unsigned i = 0; i < d->handed->len && err == PS_OK; i++)
-        if (!d->handed->sockets[i].is_http)
-            err = listen_handed(d, &d->handed->sockets[i], e);
+    for (unsigned i = 0; i < d->activated->len && err == PS_OK; i++)
+        if (!d->activated->sockets[i].is_http)
+            err = listen_activated(d, &d->activated->sockets[i], e);
     if (err == PS_OK)
         compare_ports(d);
     return err;
@@ -264,7 +264,7 @@ listen_one(struct daemon *d, const char *text, struct ps_error *e)
     struct address address;
     enum ps_err err;
 
-    if ((err = address_parse(text, &address, e)) != PS_OK || handed_has(d->handed, address.is_unix))
+    if ((err = address_parse(text, &address, e)) != PS_OK || socket_activation_has(d->activated, address.is_unix))
         return err;
     return address.is_unix ? listen_unix(d, address.path, e) : listen_tcp(d, text, &address, e);
 }
@@ -275,7 +275,7 @@ listeners_open(struct daemon *d, struct ps_error *e)
     char one[ADDRESS_MAX];
     enum ps_err err;
 
-    if ((err = listen_all_handed(d, e)) != PS_OK)
+    if ((err = listen_all_activated(d, e)) != PS_OK)
         return err;
     for (const char *at = d->options->listen; *at != '\0' && strcmp(at, "none") != 0;) {
         size_t n = strcspn(at, ",");
@@ -285,7 +285,7 @@ listeners_open(struct daemon *d, struct ps_error *e)
             return err;
         at += n + (at[n] == ',');
     }
-    if (d->options->unix_path == NULL || handed_has(d->handed, true))
+    if (d->options->unix_path == NULL || socket_activation_has(d->activated, true))
         return PS_OK;
     return listen_unix(d, d->options->unix_path, e);
 }

@@ -15,7 +15,7 @@ struct listener {
     struct daemon *daemon;
     struct listener *next;
     bool is_unix;
-    bool was_handed;
+    bool was_activated;
     bool waits;                /* a newcomer, for memory */
     char address[ADDRESS_MAX]; /* the real one: "127.0.0.1:41234", "unix:/run/psd.sock" */
 };

@@ -37,13 +37,13 @@ notify_status(struct daemon *d)
 {
     const struct options *o = d->options;
     struct store_usage usage;
-    char text[sizeof d->status], saved[SAVES_STATUS_MAX];
+    char text[sizeof d->status], saved[SAVE_SCHEDULE_STATUS_MAX];
 
     d->store->ops->usage(d->store, &usage);
     snprintf(text, sizeof text,
              "STATUS=Shard %" PRIu64 " of %" PRIu64 ", connections: %u, %" PRIu64 " of %" PRIu64 " MiB%s", o->shard,
              o->shards, HASH_COUNT(d->peers), (uint64_t)(usage.used_bytes / MIB), (uint64_t)(usage.max_bytes / MIB),
-             saves_status(d, saved));
+             save_schedule_status(d, saved));
     if (strcmp(text, d->status) == 0)
         return;
     memcpy(d->status, text, sizeof text);

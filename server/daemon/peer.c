@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "common/core/wire/wire.h"
-#include "server/daemon/figures.h"
+#include "server/daemon/daemon_stats.h"
 #include "server/process/log.h"
 
 /* ---- Reading on ---- */
@@ -138,14 +138,14 @@ tell_closed(struct peer *p)
 {
     struct shard_event event = peer_event(p, SHARD_CLOSED);
 
-    if (!p->opened || p->told_closed)
+    if (!p->opened || p->reported_closed)
         return;
-    p->told_closed = true;
+    p->reported_closed = true;
     daemon_step(p->daemon, &event);
 }
 
 static void
-unlist(struct peer *p)
+peer_unlist(struct peer *p)
 {
     struct peer **at = &p->daemon->flush_first, **turn = &p->daemon->turn_first;
 
@@ -167,10 +167,10 @@ peer_closed(struct conn *c)
     struct daemon *d = p->daemon;
 
     tell_closed(p);
-    secure_leave(p);
-    restores_gone(d, p->id);
+    tls_listener_leave(p);
+    restore_requests_gone(d, p->id);
     in_flight_forget(&d->in_flight, &p->part);
-    unlist(p);
+    peer_unlist(p);
     peer_proven(p);
     HASH_DEL(d->peers, p);
     free(p);
@@ -192,19 +192,19 @@ peer_close(struct peer *p)
 static bool
 may_share(const struct peer *p)
 {
-    return p->conn.local && !p->spoke && p->daemon->pool.shared_len < p->daemon->options->shared_max;
+    return p->conn.local && !p->spoke && p->daemon->pool.shm_len < p->daemon->options->shared_max;
 }
 
 /* False: it is not to be had here. */
 static bool
-share(struct peer *p, const struct share_offer *offer)
+peer_take_offer(struct peer *p, const struct shm_offer *offer)
 {
-    struct share memory;
+    struct shm_ring memory;
     struct ps_error e;
 
     if (!may_share(p))
         return false;
-    if (share_find(&memory, (pid_t)offer->pid, (int)offer->fd, offer->token, &e) != PS_OK) {
+    if (shm_ring_find(&memory, (pid_t)offer->pid, (int)offer->fd, offer->token, &e) != PS_OK) {
         log_line(LOG_LEVEL_DEBUG, "no shared memory: %s peer=%s", e.text, p->conn.peer);
         return false;
     }
@@ -223,22 +223,22 @@ answer_done(struct conn_out *out, enum ps_err result)
 static void
 on_offer(struct peer *p, const struct frame_head *head, const void *meta)
 {
-    struct share_offer offer;
+    struct shm_offer offer;
     struct ps_error e;
     bool yes;
 
-    if (share_offer_decode(head, meta, &offer, &e) != PS_OK || p->answered) {
+    if (shm_offer_decode(head, meta, &offer, &e) != PS_OK || p->answered) {
         log_line(LOG_LEVEL_INFO, "closed: it offers memory where it may not peer=%s", p->conn.peer);
         conn_close(&p->conn, peer_closed);
         return;
     }
     p->answered = true;
-    yes = share(p, &offer);
+    yes = peer_take_offer(p, &offer);
     p->answer = (struct conn_out){.done = answer_done, .head = p->answer_frame};
-    p->answer.head_len = share_answer_encode(yes, p->answer_frame);
+    p->answer.head_len = shm_answer_encode(yes, p->answer_frame);
     conn_send(&p->conn, &p->answer, false);
-    if (yes && (conn_queued(&p->conn) || conn_share(&p->conn, &p->memory) != PS_OK)) {
-        share_finish(&p->memory);
+    if (yes && (conn_queued(&p->conn) || conn_shm(&p->conn, &p->memory) != PS_OK)) {
+        shm_ring_finish(&p->memory);
         conn_close(&p->conn, peer_closed);
     }
 }
@@ -259,7 +259,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     }
     p->spoke = true;
     if (head->type == MSG_QUERY) {
-        figures_read(p->daemon, &figures);
+        daemon_stats_read(p->daemon, &figures);
         event.figures = &figures;
     }
     event.head = head;

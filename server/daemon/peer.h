@@ -3,7 +3,7 @@
 #define SERVER_PEER_H
 
 #include "common/core/base/hash.h"
-#include "common/core/wire/share_wire.h"
+#include "common/core/wire/shm_offer.h"
 #include "server/daemon/daemon.h"
 
 struct peer {
@@ -16,7 +16,7 @@ struct peer {
     char token[KEYRING_NAME_MAX + 1];
     struct peer *unproven_prev, *unproven_next;
     bool spoke;           /* it has said something */
-    bool told_closed;     /* and knows that it is gone */
+    bool reported_closed; /* and knows that it is gone */
     bool flushing;        /* in the list of those to flush */
     bool paused_for_room; /* its next payload waits for memory */
     bool paused_stuffed;  /* it does not fetch its answers */
@@ -34,9 +34,9 @@ struct peer {
     bool shaking;    /* hands, for TLS: */
     struct peer *shake_prev, *shake_next;
     bool answered; /* an offer of memory: */
-    struct share memory;
+    struct shm_ring memory;
     struct conn_out answer;
-    uint8_t answer_frame[SHARE_FRAME_MAX];
+    uint8_t answer_frame[SHM_OFFER_FRAME_MAX];
     UT_hash_handle hh;
 };
 
@@ -62,7 +62,7 @@ void peer_send_data(struct peer *p, struct shard_data *data);
 /* Those that came with a token of this name, which is known no more: they are told, and go. */
 void peers_without_token(struct daemon *d, const char *name);
 
-/* Write what the turn queued. Rule: answers with values to the speaker, over TCP, are gathered up to PEER_GATHER_BYTES;
+/* Write what the turn queued. Rule: answers with values to the speaker, over TCP, are gathered up to PEER_BATCH_BYTES;
  * all else is written at once. They go sooner when a turn of another connection ends, or the loop's round.
  *
  * speaker: the connection whose message ended the turn, which may send more at once; 0: none. updated: bytes of weights
@@ -70,7 +70,7 @@ void peers_without_token(struct daemon *d, const char *name);
  *
  * Measured: over TCP one system call with 1 MiB costs less than four with 256 KiB. A Unix socket takes a fifth of that
  * in a call, and lost up to a third by beginning later. */
-#define PEER_GATHER_BYTES (1 * MIB)
+#define PEER_BATCH_BYTES (1 * MIB)
 void peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated);
 
 /* ---- Many of them ---- */

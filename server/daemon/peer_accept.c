@@ -5,9 +5,9 @@
 #include <sys/resource.h>
 
 #include "common/core/wire/wire.h"
-#include "common/net/conn_guard.h"
+#include "common/net/conn_auth.h"
 #include "common/net/sockname.h"
-#include "server/access/guard.h"
+#include "server/access/access_policy.h"
 #include "server/daemon/peer.h"
 #include "server/process/log.h"
 
@@ -39,7 +39,7 @@ why_refuse(const struct peer *p)
     struct rlimit limit;
     uv_os_fd_t fd;
 
-    if (HASH_COUNT(d->peers) - d->secure.len > d->options->connections_max) {
+    if (HASH_COUNT(d->peers) - d->tls.len > d->options->connections_max) {
         d->refused[REFUSAL_CONNECTIONS]++;
         return "this shard has as many connections as --connections-max allows";
     }
@@ -67,7 +67,7 @@ send_error(struct peer *p, enum ps_err code, const char *text)
 
 /* It is told, and goes. */
 static void
-refuse(struct peer *p, enum ps_err code, const char *text)
+peer_accept_refuse(struct peer *p, enum ps_err code, const char *text)
 {
     struct daemon *d = p->daemon;
 
@@ -83,7 +83,7 @@ refuse(struct peer *p, enum ps_err code, const char *text)
 void
 peer_proven(struct peer *p)
 {
-    struct guard *g = p->daemon->guard;
+    struct access_policy *g = p->daemon->policy;
 
     if (!p->unproven)
         return;
@@ -96,9 +96,9 @@ peer_proven(struct peer *p)
 static void
 await_proof(struct peer *p)
 {
-    struct guard *g = p->daemon->guard;
+    struct access_policy *g = p->daemon->policy;
 
-    if (g->unproven_len == GUARD_UNPROVEN_MAX) {
+    if (g->unproven_len == ACCESS_UNPROVEN_MAX) {
         struct peer *oldest = g->unproven;
 
         g->denied[DENIAL_SILENCE]++;
@@ -112,7 +112,7 @@ await_proof(struct peer *p)
 
 /* To the shard: from now on its frames are heard. */
 static void
-introduce(struct peer *p)
+peer_accept_introduce(struct peer *p)
 {
     struct shard_event event = peer_event(p, SHARD_OPENED);
 
@@ -131,7 +131,7 @@ peer_admitted(struct conn *c, enum role role, const char *token)
     snprintf(p->token, sizeof p->token, "%s", token);
     log_line(LOG_LEVEL_DEBUG, "admitted token=%s role=%s peer=%s", token, role_name(role), c->peer);
     if (!p->opened)
-        introduce(p);
+        peer_accept_introduce(p);
 }
 
 void
@@ -143,7 +143,7 @@ peer_denied(struct peer *p, const struct ps_error *why)
                                                        : DENIAL_GARBAGE;
 
     peer_proven(p);
-    d->guard->denied[reason]++;
+    d->policy->denied[reason]++;
     if (daemon_may_log(d, &d->denied_log_ms))
         log_line(LOG_LEVEL_WARNING, "denied a connection: %s peer=%s", why->text, p->conn.peer);
 }
@@ -168,11 +168,11 @@ static bool
 set_guard(struct peer *p, bool optional)
 {
     struct daemon *d = p->daemon;
-    struct conn_guard_terms terms = {.cluster = d->options->cluster,
-                                     .patience_ms = (uint32_t)d->options->hello_ms,
-                                     .ring = &d->guard->ring,
-                                     .optional = optional};
-    enum ps_err err = conn_guard_listen(&p->conn, &terms);
+    struct conn_auth_terms terms = {.cluster = d->options->cluster,
+                                    .timeout_ms = (uint32_t)d->options->hello_ms,
+                                    .ring = &d->policy->ring,
+                                    .optional = optional};
+    enum ps_err err = conn_auth_listen(&p->conn, &terms);
 
     if (err == PS_OK)
         return true;
@@ -183,8 +183,8 @@ set_guard(struct peer *p, bool optional)
 }
 
 /* Over a Unix socket the system says who it is. */
-static enum guard_way
-look(struct peer *p)
+static enum access_decision
+peer_accept_decide(struct peer *p)
 {
     bool is_unix = p->conn.u.handle.type == UV_NAMED_PIPE;
     struct ucred who = {.uid = (uid_t)-1};
@@ -192,29 +192,30 @@ look(struct peer *p)
 
     if (is_unix && getsockopt(p->conn.fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
         who.uid = (uid_t)-1;
-    return guard_look(p->daemon->guard, is_unix ? &who : NULL, &p->role);
+    return access_policy_decide(p->daemon->policy, is_unix ? &who : NULL, &p->role);
 }
 
 static void
 let_in(struct peer *p)
 {
     struct daemon *d = p->daemon;
-    enum guard_way way;
+    enum access_decision way;
     const char *why;
 
     if ((why = why_refuse(p)) != NULL) {
-        refuse(p, PS_ERR_LIMIT, why);
+        peer_accept_refuse(p, PS_ERR_LIMIT, why);
         return;
     }
-    if ((way = look(p)) == GUARD_REFUSE) {
-        d->guard->denied[DENIAL_USER]++;
-        refuse(p, PS_ERR_DENIED, "this user may not use this socket: psd's --unix-users names those who may");
+    if ((way = peer_accept_decide(p)) == ACCESS_REFUSE) {
+        d->policy->denied[DENIAL_USER]++;
+        peer_accept_refuse(p, PS_ERR_DENIED,
+                           "this user may not use this socket: psd's --unix-users names those who may");
         return;
     }
-    if (!set_guard(p, way == GUARD_PASS))
+    if (!set_guard(p, way == ACCESS_PASS))
         return;
-    if (way == GUARD_PASS)
-        introduce(p);
+    if (way == ACCESS_PASS)
+        peer_accept_introduce(p);
     else
         await_proof(p);
 }
@@ -222,7 +223,7 @@ let_in(struct peer *p)
 void
 peer_secured(struct conn *c)
 {
-    secure_leave(c->arg);
+    tls_listener_leave(c->arg);
     let_in(c->arg);
 }
 
@@ -230,19 +231,19 @@ peer_secured(struct conn *c)
 void
 peer_not_secured(struct peer *p, const struct ps_error *why)
 {
-    secure_leave(p);
-    secure_failed(p, why);
+    tls_listener_leave(p);
+    tls_listener_failed(p, why);
     if (why->code == PS_ERR_TLS && conn_tells(&p->conn))
-        refuse(p, PS_ERR_TLS, CONN_TLS_WANTED);
+        peer_accept_refuse(p, PS_ERR_TLS, CONN_TLS_WANTED);
     else
         conn_close(&p->conn, peer_closed);
 }
 
 static void
-begin(struct peer *p, bool is_unix)
+peer_accept_begin(struct peer *p, bool is_unix)
 {
-    bool secure = !is_unix && p->daemon->secure.tls != NULL;
-    enum ps_err err = !secure || secure_begin(p) ? PS_OK : PS_ERR_NOMEM;
+    bool secure = !is_unix && p->daemon->tls.tls != NULL;
+    enum ps_err err = !secure || tls_listener_begin(p) ? PS_OK : PS_ERR_NOMEM;
 
     if (err != PS_OK || (err = conn_start(&p->conn, congestion_for(p, is_unix))) != PS_OK) {
         p->daemon->refused[REFUSAL_MEMORY] += err == PS_ERR_NOMEM;
@@ -288,6 +289,6 @@ peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix)
         conn_close(&p->conn, peer_closed);
         return true;
     }
-    begin(p, is_unix);
+    peer_accept_begin(p, is_unix);
     return true;
 }

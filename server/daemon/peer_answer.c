@@ -7,7 +7,7 @@
 #include "server/process/log.h"
 
 /* A frame that waits to be sent: bytes of the shard's, or blocks. */
-struct answer {
+struct peer_answer {
     struct conn_out out;
     struct peer *peer;
     uint64_t counted; /* in the memory cap */
@@ -33,7 +33,7 @@ stuffed_check(struct peer *p)
 }
 
 static void
-answer_count(struct answer *a, uint64_t bytes)
+answer_count(struct peer_answer *a, uint64_t bytes)
 {
     in_flight_queue(&a->peer->daemon->in_flight, &a->peer->part, bytes);
     a->counted += bytes;
@@ -42,7 +42,7 @@ answer_count(struct answer *a, uint64_t bytes)
 static void
 answer_release(struct conn_out *out)
 {
-    struct answer *a = CONTAINER_OF(out, struct answer, out);
+    struct peer_answer *a = CONTAINER_OF(out, struct peer_answer, out);
     struct store *store = a->peer->daemon->store;
 
     if (a->snapshot != NULL)
@@ -53,7 +53,7 @@ answer_release(struct conn_out *out)
 static enum ps_err
 answer_prepare(struct conn_out *out)
 {
-    struct answer *a = CONTAINER_OF(out, struct answer, out);
+    struct peer_answer *a = CONTAINER_OF(out, struct peer_answer, out);
     struct daemon *d = a->peer->daemon;
     struct shard_reply reply;
     enum ps_err err;
@@ -75,7 +75,7 @@ answer_prepare(struct conn_out *out)
 static void
 answer_done(struct conn_out *out, enum ps_err result)
 {
-    struct answer *a = CONTAINER_OF(out, struct answer, out);
+    struct peer_answer *a = CONTAINER_OF(out, struct peer_answer, out);
     struct peer *p = a->peer;
 
     answer_release(out);
@@ -94,10 +94,10 @@ answer_done(struct conn_out *out, enum ps_err result)
     conn_close(&p->conn, peer_closed); /* one answer is missing: the worker comes back and asks again */
 }
 
-static struct answer *
+static struct peer_answer *
 answer_new(struct peer *p)
 {
-    struct answer *a = calloc(1, sizeof *a);
+    struct peer_answer *a = calloc(1, sizeof *a);
 
     if (a == NULL)
         return NULL;
@@ -107,7 +107,7 @@ answer_new(struct peer *p)
 }
 
 static void
-answer_queue(struct answer *a, uint64_t bytes)
+answer_queue(struct peer_answer *a, uint64_t bytes)
 {
     struct peer *p = a->peer;
     struct daemon *d = p->daemon;
@@ -133,7 +133,7 @@ out_of_memory(struct peer *p)
 void
 peer_send(struct peer *p, uint8_t *bytes, size_t len)
 {
-    struct answer *a = answer_new(p);
+    struct peer_answer *a = answer_new(p);
 
     if (a == NULL) {
         free(bytes);
@@ -149,7 +149,7 @@ peer_send(struct peer *p, uint8_t *bytes, size_t len)
 void
 peer_send_data(struct peer *p, struct shard_data *data)
 {
-    struct answer *a = answer_new(p);
+    struct peer_answer *a = answer_new(p);
 
     if (a == NULL) {
         shard_data_free(data);
@@ -166,10 +166,10 @@ peer_send_data(struct peer *p, struct shard_data *data)
 
 /* What goes through shared memory costs the same a byte however much goes at once. */
 static bool
-values_gather(struct peer *p, uint64_t updated)
+values_are_batched(struct peer *p, uint64_t updated)
 {
     p->waited += updated;
-    return p->values && p->waited < PEER_GATHER_BYTES && p->conn.u.handle.type == UV_TCP && !conn_shares(&p->conn);
+    return p->values && p->waited < PEER_BATCH_BYTES && p->conn.u.handle.type == UV_TCP && !conn_shares(&p->conn);
 }
 
 void
@@ -178,7 +178,7 @@ peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated)
     struct peer **at = &d->flush_first, *p;
 
     while ((p = *at) != NULL) {
-        if (p->id == speaker && values_gather(p, updated)) {
+        if (p->id == speaker && values_are_batched(p, updated)) {
             at = &p->flush_next;
             continue;
         }

@@ -1,5 +1,5 @@
-/* The thread waits for who connects, for what libmicrohttpd waits for (it runs without a thread of its own), for guests
- * who hang up, and for the loop's news. */
+/* The thread waits for who connects, for what libmicrohttpd waits for (it runs without a thread of its own), for
+ * connections who hang up, and for the loop's news. */
 #include "server/http/http.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "common/net/sockname.h"
 #include "common/system/now.h"
 #include "common/system/thread.h"
-#include "server/access/guard.h"
-#include "server/http/http_inside.h"
+#include "server/access/access_policy.h"
+#include "server/http/http_internal.h"
 
 #define BACKLOG 64
 #define TICK_MS 100 /* between looks at deadlines, while there are connections */
@@ -36,18 +36,18 @@ http_unix_seconds(void)
 /* ---- The thread ---- */
 
 static int
-patience(const struct http *h, uint64_t now)
+http_poll_timeout_ms(const struct http *h, uint64_t now)
 {
     uint64_t due = http_figures_due(h);
-    const struct http_house *house;
+    const struct http_listener *listener;
     MHD_UNSIGNED_LONG_LONG ms;
 
-    if (h->guests_len > 0)
+    if (h->conns_len > 0)
         due = MIN(due, now + TICK_MS);
     if (h->accept_ms > now)
         due = MIN(due, h->accept_ms);
-    DL_FOREACH (h->houses, house)
-        if (MHD_get_timeout(house->daemon, &ms) == MHD_YES)
+    DL_FOREACH (h->listeners, listener)
+        if (MHD_get_timeout(listener->daemon, &ms) == MHD_YES)
             due = MIN(due, now + ms);
     return due == UINT64_MAX ? -1 : (int)(due - MIN(due, now));
 }
@@ -63,49 +63,49 @@ is_stopping(struct http *h)
     return stopping;
 }
 
-/* For news, newcomers, what libmicrohttpd waits for, and those who hang up before they have asked. A house that takes
- * no newcomers has at least one guest. */
+/* For news, newcomers, what libmicrohttpd waits for, and those who hang up before they have asked. A listener that
+ * takes no newcomers has at least one connection. */
 static void
 wait_for_something(struct http *h, bool accepts, int ms)
 {
     struct pollfd fds[3 + 2 * HTTP_CONNECTIONS_MAX] = {{h->wake_fd, POLLIN, 0},
                                                        {accepts ? h->listen_fd : -1, POLLIN, 0}};
     nfds_t n = 2, first;
-    const struct http_house *house;
-    struct http_guest *g;
+    const struct http_listener *listener;
+    struct http_conn *g;
     uint64_t news;
 
-    DL_FOREACH (h->houses, house)
-        fds[n++] = (struct pollfd){house->epoll_fd, POLLIN, 0};
+    DL_FOREACH (h->listeners, listener)
+        fds[n++] = (struct pollfd){listener->epoll_fd, POLLIN, 0};
     first = n;
-    DL_FOREACH (h->guests, g)
+    DL_FOREACH (h->conns, g)
         fds[n++] = (struct pollfd){g->asked || g->ended ? -1 : g->fd, POLLRDHUP, 0};
     ps_assert(n <= ARRAY_LEN(fds));
     if (poll(fds, n, ms) > 0)
-        DL_FOREACH (h->guests, g)
+        DL_FOREACH (h->conns, g)
             g->hung_up = g->hung_up || fds[first++].revents != 0;
     (void)!read(h->wake_fd, &news, sizeof news);
 }
 
 static void *
-run(void *http)
+http_run(void *http)
 {
     struct http *h = http;
 
     while (!is_stopping(h)) {
         uint64_t now = monotonic_ms();
-        bool accepts = h->guests_len < HTTP_CONNECTIONS_MAX && now >= h->accept_ms;
+        bool accepts = h->conns_len < HTTP_CONNECTIONS_MAX && now >= h->accept_ms;
 
-        wait_for_something(h, accepts, patience(h, now));
-        http_houses_change(h);
+        wait_for_something(h, accepts, http_poll_timeout_ms(h, now));
+        http_listeners_change(h);
         if (accepts)
-            http_houses_accept(h);
+            http_listeners_accept(h);
         http_figures_go_on(h);
-        http_houses_run(h);
-        http_houses_send_away(h);
+        http_listeners_run(h);
+        http_listeners_close_overdue(h);
     }
     http_figures_end(h);
-    http_houses_run(h);
+    http_listeners_run(h);
     return NULL;
 }
 
@@ -129,7 +129,7 @@ bind_to(const struct addrinfo *at)
 }
 
 static enum ps_err
-failed(const char *text, struct ps_error *e)
+http_failed(const char *text, struct ps_error *e)
 {
     return ps_fail(e, errno == EADDRINUSE ? PS_ERR_BUSY : PS_ERR_IO, "--http: cannot listen on %s: %s", text,
                    strerror(errno));
@@ -137,20 +137,20 @@ failed(const char *text, struct ps_error *e)
 
 /* Whether it may be where it is; and its name. */
 static enum ps_err
-check_place(struct http *h, const struct guard *guard, const char *text, struct ps_error *e)
+check_place(struct http *h, const struct access_policy *guard, const char *text, struct ps_error *e)
 {
     struct sockaddr_storage bound = {0};
     socklen_t len = sizeof bound;
 
     if (getsockname(h->listen_fd, (struct sockaddr *)&bound, &len) != 0)
-        return failed(text, e);
+        return http_failed(text, e);
     sockname_text(&bound, h->address, sizeof h->address);
     h->local = sockname_is_loopback((struct sockaddr *)&bound);
-    return guard_check_http(guard, &bound, text, e);
+    return access_policy_check_http(guard, &bound, text, e);
 }
 
 static enum ps_err
-open_socket(struct http *h, const struct guard *guard, const char *text, struct ps_error *e)
+open_socket(struct http *h, const struct access_policy *guard, const char *text, struct ps_error *e)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *at;
     struct address address;
@@ -166,16 +166,16 @@ open_socket(struct http *h, const struct guard *guard, const char *text, struct 
     h->listen_fd = bind_to(at);
     freeaddrinfo(at);
     if (h->listen_fd < 0)
-        return failed(text, e);
+        return http_failed(text, e);
     if ((err = check_place(h, guard, text, e)) != PS_OK)
         return err;
-    return listen(h->listen_fd, BACKLOG) == 0 ? PS_OK : failed(text, e);
+    return listen(h->listen_fd, BACKLOG) == 0 ? PS_OK : http_failed(text, e);
 }
 
 static void
 http_free(struct http *h)
 {
-    http_houses_close(h);
+    http_listeners_close(h);
     if (h->listen_fd >= 0)
         close(h->listen_fd);
     if (h->wake_fd >= 0)
@@ -194,25 +194,25 @@ start_thread(struct http *h, struct ps_error *e)
     if (h->wake_fd < 0 || h->figures == NULL || h->history == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "--http: no memory or descriptors to serve");
     ps_assert(uv_mutex_init(&h->lock) == 0);
-    if (thread_start(&h->thread, run, h) == 0)
+    if (thread_start(&h->thread, http_run, h) == 0)
         return PS_OK;
     uv_mutex_destroy(&h->lock);
     return ps_fail(e, PS_ERR_NOMEM, "--http: no memory for a thread");
 }
 
 static enum ps_err
-open_house(struct http *h, const struct tls_files *files, struct ps_error *e)
+http_open_listener(struct http *h, const struct tls_files *files, struct ps_error *e)
 {
-    struct http_house *house;
-    enum ps_err err = http_tls_house(h, files, &house, &h->certificate, e);
+    struct http_listener *listener;
+    enum ps_err err = http_tls_listener(h, files, &listener, &h->certificate, e);
 
     if (err == PS_OK)
-        DL_APPEND(h->houses, house);
+        DL_APPEND(h->listeners, listener);
     return err;
 }
 
 static enum ps_err
-take_socket(struct http *h, const struct guard *guard, const char *address, int fd, struct ps_error *e)
+take_socket(struct http *h, const struct access_policy *guard, const char *address, int fd, struct ps_error *e)
 {
     h->listen_fd = fd;
     if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
@@ -221,7 +221,7 @@ take_socket(struct http *h, const struct guard *guard, const char *address, int 
 }
 
 enum ps_err
-http_start(const struct http_place *at, const char *version, const struct guard *guard, struct http **out,
+http_start(const struct http_endpoint *at, const char *version, const struct access_policy *guard, struct http **out,
            struct ps_error *e)
 {
     struct http *h = calloc(1, sizeof *h);
@@ -237,7 +237,7 @@ http_start(const struct http_place *at, const char *version, const struct guard 
     h->listen_fd = h->wake_fd = -1;
     h->tokens = guard->http;
     err = at->fd >= 0 ? take_socket(h, guard, at->address, at->fd, e) : open_socket(h, guard, at->address, e);
-    if (err != PS_OK || (err = open_house(h, at->tls, e)) != PS_OK || (err = start_thread(h, e)) != PS_OK) {
+    if (err != PS_OK || (err = http_open_listener(h, at->tls, e)) != PS_OK || (err = start_thread(h, e)) != PS_OK) {
         http_free(h);
         return err;
     }

@@ -16,7 +16,7 @@
  *     /healthz    200 while the process is alive; 503 when its loop has not turned for HTTP_STUCK_MS
  *     /readyz     200 while workers are served, else 503 with the reason
  *     /           a page that shows the figures, with what it needs (page.h)
- *     /api/live   the figures as JSON (live.h)
+ *     /api/live   the figures as JSON (metrics_json.h)
  *     /api/trace  what the loop did lately, as psctl trace writes it: read from its timeline, of which it hears nothing
  *     /api/history    the last half hour of some (history.h): the loop is asked for it, whether anybody watches or not
  *
@@ -48,11 +48,11 @@
 struct http;
 
 struct certificate;
-struct guard;
+struct access_policy;
 struct options;
 struct tls_files;
 
-struct http_place {
+struct http_endpoint {
     const char *address;         /* "host:port" */
     int fd;                      /* a socket that listens there already, which is taken in any case; -1: open one */
     const struct tls_files *tls; /* certificate and key; NULL: HTTP is plain. No CA: who may look has a token */
@@ -61,8 +61,8 @@ struct http_place {
 /* Listen and start the thread. version is borrowed. guard: may it be there, and who may look? PS_ERR_CONFIG: no, or the
  * files of TLS are not what they should be; PS_ERR_UNSUPPORTED: there is no TLS here; PS_ERR_BUSY, PS_ERR_IO,
  * PS_ERR_NOMEM; with a sentence. */
-enum ps_err http_start(const struct http_place *at, const char *version, const struct guard *guard, struct http **out,
-                       struct ps_error *e) PS_MUST_USE;
+enum ps_err http_start(const struct http_endpoint *at, const char *version, const struct access_policy *guard,
+                       struct http **out, struct ps_error *e) PS_MUST_USE;
 
 /* The loop has ended, and http_detach() was called if http_attach() was. Accepts NULL. */
 void http_stop(struct http *h);
@@ -96,8 +96,8 @@ void http_beat(struct http *h);
 struct http_tokens;
 void http_set_tokens(struct http *h, const struct http_tokens *tokens);
 
-/* Certificate and key are read again, for newcomers; guests that are there go on. Bad files change nothing. Either is
- * logged. */
+/* Certificate and key are read again, for newcomers; connections that are there go on. Bad files change nothing. Either
+ * is logged. */
 void http_reload_tls(struct http *h, const struct options *o);
 
 #endif

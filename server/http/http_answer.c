@@ -8,8 +8,8 @@
 
 #include "common/core/base/hash.h"
 #include "common/system/now.h"
-#include "server/core/metrics/live.h"
-#include "server/http/http_inside.h"
+#include "server/core/metrics/metrics_json.h"
+#include "server/http/http_internal.h"
 #include "server/http/page/page.h"
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
@@ -32,7 +32,7 @@ struct http_route {
 
 /* Takes the response. */
 static enum MHD_Result
-queue(struct http *h, struct MHD_Connection *c, unsigned status, const char *type, struct MHD_Response *r)
+http_answer_queue(struct http *h, struct MHD_Connection *c, unsigned status, const char *type, struct MHD_Response *r)
 {
     enum MHD_Result result;
 
@@ -55,11 +55,11 @@ queue(struct http *h, struct MHD_Connection *c, unsigned status, const char *typ
     return result;
 }
 
-static enum MHD_Result say(struct http *h, struct MHD_Connection *c, unsigned status, const char *format, ...)
-    PS_PRINTF(4, 5);
+static enum MHD_Result http_answer_text(struct http *h, struct MHD_Connection *c, unsigned status, const char *format,
+                                        ...) PS_PRINTF(4, 5);
 
 static enum MHD_Result
-say(struct http *h, struct MHD_Connection *c, unsigned status, const char *format, ...)
+http_answer_text(struct http *h, struct MHD_Connection *c, unsigned status, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -67,13 +67,15 @@ say(struct http *h, struct MHD_Connection *c, unsigned status, const char *forma
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return queue(h, c, status, TEXT_TYPE, MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_COPY));
+    return http_answer_queue(h, c, status, TEXT_TYPE,
+                             MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_COPY));
 }
 
 static enum MHD_Result
 say_late(struct http *h, struct MHD_Connection *c)
 {
-    return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "late: the loop did not give figures within %d ms\n", HTTP_LOOP_MS);
+    return http_answer_text(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "late: the loop did not give figures within %d ms\n",
+                            HTTP_LOOP_MS);
 }
 
 /* ---- Routes ---- */
@@ -119,12 +121,12 @@ answer_metrics(struct http *h, struct MHD_Connection *c, enum http_outcome outco
     metrics_write(h->figures, h->version, &x);
     if (x.failed) {
         exposition_finish(&x);
-        return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "there is no memory for the figures\n");
+        return http_answer_text(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "there is no memory for the figures\n");
     }
     r = MHD_create_response_from_buffer(x.len, x.text, MHD_RESPMEM_MUST_FREE);
     if (r == NULL)
         exposition_finish(&x);
-    return queue(h, c, MHD_HTTP_OK, EXPOSITION_TYPE, r);
+    return http_answer_queue(h, c, MHD_HTTP_OK, EXPOSITION_TYPE, r);
 }
 
 static enum MHD_Result
@@ -137,8 +139,9 @@ answer_ready(struct http *h, struct MHD_Connection *c, enum http_outcome outcome
     if (outcome == HTTP_GIVEN || http_figures_come(h, &state))
         state = h->figures->state;
     if (state == METRICS_SERVING)
-        return say(h, c, MHD_HTTP_OK, "%s\n", metrics_state_names[state]);
-    return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "%s: %s\n", metrics_state_names[state], metrics_state_texts[state]);
+        return http_answer_text(h, c, MHD_HTTP_OK, "%s\n", metrics_state_names[state]);
+    return http_answer_text(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "%s: %s\n", metrics_state_names[state],
+                            metrics_state_texts[state]);
 }
 
 static enum MHD_Result
@@ -148,9 +151,9 @@ answer_health(struct http *h, struct MHD_Connection *c, enum http_outcome outcom
 
     (void)outcome;
     if (stuck_ms >= HTTP_STUCK_MS)
-        return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "stuck: the loop has not turned for %" PRIu64 " s\n",
-                   stuck_ms / 1000);
-    return say(h, c, MHD_HTTP_OK, "alive\n");
+        return http_answer_text(h, c, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                "stuck: the loop has not turned for %" PRIu64 " s\n", stuck_ms / 1000);
+    return http_answer_text(h, c, MHD_HTTP_OK, "alive\n");
 }
 
 /* Takes the text; NULL: there was no memory. */
@@ -160,11 +163,11 @@ answer_json(struct http *h, struct MHD_Connection *c, char *text)
     struct MHD_Response *r;
 
     if (text == NULL)
-        return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "there is no memory for the figures\n");
+        return http_answer_text(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "there is no memory for the figures\n");
     r = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
     if (r == NULL)
         free(text);
-    return queue(h, c, MHD_HTTP_OK, JSON_TYPE, r);
+    return http_answer_queue(h, c, MHD_HTTP_OK, JSON_TYPE, r);
 }
 
 static enum MHD_Result
@@ -173,14 +176,14 @@ answer_live(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
     if (outcome == HTTP_LATE)
         return say_late(h, c);
     complete_figures(h, outcome);
-    return answer_json(h, c, live_text(h->figures, h->version, http_unix_seconds()));
+    return answer_json(h, c, metrics_json_text(h->figures, h->version, http_unix_seconds()));
 }
 
 static enum MHD_Result
 answer_history(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
 {
     (void)outcome;
-    return answer_json(h, c, live_history_text(h->history));
+    return answer_json(h, c, metrics_json_history(h->history));
 }
 
 static enum MHD_Result
@@ -211,12 +214,12 @@ answer_file(struct http *h, struct MHD_Connection *c, const struct page_file *fi
 {
     void *bytes = (void *)(uintptr_t)file->bytes;
 
-    return queue(h, c, MHD_HTTP_OK, file->type,
-                 MHD_create_response_from_buffer(file->len, bytes, MHD_RESPMEM_PERSISTENT));
+    return http_answer_queue(h, c, MHD_HTTP_OK, file->type,
+                             MHD_create_response_from_buffer(file->len, bytes, MHD_RESPMEM_PERSISTENT));
 }
 
 static const struct http_route *
-find(const char *path)
+http_answer_find(const char *path)
 {
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
         if (strcmp(routes[i].path, path) == 0)
@@ -255,7 +258,7 @@ static void
 note_asked(struct MHD_Connection *c)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct http_guest *g = info != NULL ? info->socket_context : NULL;
+    struct http_conn *g = info != NULL ? info->socket_context : NULL;
 
     if (g != NULL)
         g->asked = true;
@@ -300,16 +303,18 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
         return result;
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return say(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        return http_answer_text(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     if (has_body(connection))
-        return say(h, connection, TOO_LARGE, "no bodies\n");
+        return http_answer_text(h, connection, TOO_LARGE, "no bodies\n");
     if ((file = find_file(url)) != NULL)
         return answer_file(h, connection, file);
-    if ((route = find(url)) == NULL)
-        return say(h, connection, MHD_HTTP_NOT_FOUND, "there is no such page; / has links to those that are\n");
+    if ((route = http_answer_find(url)) == NULL)
+        return http_answer_text(h, connection, MHD_HTTP_NOT_FOUND,
+                                "there is no such page; / has links to those that are\n");
     if (!may_have(h, connection, route))
-        return say(h, connection, MHD_HTTP_UNAUTHORIZED,
-                   "a token is wanted, and known: \"Authorization: Bearer TOKEN\" (psd's --http-tokens)\n");
+        return http_answer_text(
+            h, connection, MHD_HTTP_UNAUTHORIZED,
+            "a token is wanted, and known: \"Authorization: Bearer TOKEN\" (psd's --http-tokens)\n");
     if (route->figures && http_figures_come(h, &state))
         return wait_for_figures(h, connection, route, request);
     return route->answer(h, connection, HTTP_ALONE);

@@ -2,7 +2,7 @@
  * HTTP_FIGURES_MS. */
 #include "common/core/base/hash.h"
 #include "common/system/now.h"
-#include "server/http/http_inside.h"
+#include "server/http/http_internal.h"
 
 void
 http_figures_used(struct http *h, struct http_request *r)
@@ -61,7 +61,7 @@ http_figures_end(struct http *h)
 
 /* The lock is held. */
 static bool
-ask(struct http *h)
+http_figures_ask(struct http *h)
 {
     if (h->attached && !h->asked) {
         h->asked = true;
@@ -71,7 +71,7 @@ ask(struct http *h)
 }
 
 static bool
-wanted(const struct http *h, uint64_t now)
+http_figures_are_due(const struct http *h, uint64_t now)
 {
     return now >= h->may_ask_us && (h->waiting != NULL || now / 1000 >= history_due(h->history));
 }
@@ -95,7 +95,7 @@ http_figures_go_on(struct http *h)
     if (given)
         h->asked = h->given = false;
     attached = h->attached;
-    if (!h->asking && h->uses == 0 && wanted(h, now) && ask(h)) {
+    if (!h->asking && h->uses == 0 && http_figures_are_due(h, now) && http_figures_ask(h)) {
         h->asking = true;
         h->asked_us = now;
         h->may_ask_us = now + HTTP_FIGURES_MS * UINT64_C(1000);

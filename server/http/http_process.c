@@ -3,11 +3,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "server/http/http_inside.h"
+#include "server/http/http_internal.h"
 #include "server/process/descriptors.h"
 
 static double
-seconds(struct timeval t)
+http_process_seconds(struct timeval t)
 {
     return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
@@ -28,5 +28,5 @@ http_process_read(struct metrics_process *p)
     if (f != NULL)
         fclose(f);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
-        p->cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+        p->cpu_seconds = http_process_seconds(usage.ru_utime) + http_process_seconds(usage.ru_stime);
 }

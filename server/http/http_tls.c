@@ -1,8 +1,8 @@
 /* The certificate with which HTTP is served. OpenSSL looks at the files, as it does at those of psd's other sockets, so
  * that what is wrong with them is said in the same words; libmicrohttpd, whose TLS is GnuTLS, is handed what was found
- * good. It takes no other certificate later, so a renewed one comes with a house of its own, and nobody who knocks
+ * good. It takes no other certificate later, so a renewed one comes with a listener of its own, and nobody who knocks
  * meanwhile is refused: the socket is not libmicrohttpd's. */
-#include "server/http/http_inside.h"
+#include "server/http/http_internal.h"
 #include "server/process/log.h"
 #include "server/process/options.h"
 
@@ -17,16 +17,16 @@ http_tls_files(const struct options *o, struct tls_files *files)
 }
 
 enum ps_err
-http_tls_house(struct http *h, const struct tls_files *files, struct http_house **out, struct certificate *shown,
-               struct ps_error *e)
+http_tls_listener(struct http *h, const struct tls_files *files, struct http_listener **out, struct certificate *shown,
+                  struct ps_error *e)
 {
     struct tls *tls = NULL;
     enum ps_err err;
 
     *shown = (struct certificate){0};
     if (files == NULL)
-        return http_house_new(h, NULL, out, e);
-    if ((err = tls_new(TLS_SERVER, files, &tls, e)) == PS_OK && (err = http_house_new(h, tls, out, e)) == PS_OK)
+        return http_listener_new(h, NULL, out, e);
+    if ((err = tls_new(TLS_SERVER, files, &tls, e)) == PS_OK && (err = http_listener_new(h, tls, out, e)) == PS_OK)
         certificate_read(shown, tls);
     tls_free(tls);
     return err;
@@ -35,14 +35,14 @@ http_tls_house(struct http *h, const struct tls_files *files, struct http_house 
 void
 http_reload_tls(struct http *h, const struct options *o)
 {
-    struct http_house *fresh, *unused;
+    struct http_listener *fresh, *unused;
     struct certificate shown;
     struct tls_files files;
     struct ps_error e;
 
     if (h == NULL || !http_tls_files(o, &files))
         return;
-    if (http_tls_house(h, &files, &fresh, &shown, &e) != PS_OK) {
+    if (http_tls_listener(h, &files, &fresh, &shown, &e) != PS_OK) {
         log_line(LOG_LEVEL_ERROR, "HTTP's certificate and key stay as they are: %s", e.text);
         certificate_watch(&h->certificate, "HTTP");
         return;
@@ -51,7 +51,7 @@ http_reload_tls(struct http *h, const struct options *o)
     unused = h->fresh;
     h->fresh = fresh;
     http_tell(h);
-    http_house_free(unused);
+    http_listener_free(unused);
     log_line(LOG_LEVEL_INFO, "HTTP's certificate and key were read again, for new connections certificate=\"%s\"",
              shown.shows);
     h->certificate = shown;

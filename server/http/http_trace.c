@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "common/core/format/timeline.h"
-#include "server/http/http_inside.h"
-#include "server/process/spans_file.h"
+#include "server/http/http_internal.h"
+#include "server/process/shard_trace_file.h"
 
 #define PIECE 256 /* spans that are copied under the lock: some microseconds */
 
@@ -21,7 +21,7 @@ read_piece(struct http *h, uint64_t *from, struct timeline_span *out, size_t roo
 }
 
 static uint64_t
-first(struct http *h)
+http_trace_first_span(struct http *h)
 {
     uint64_t added = 0;
 
@@ -36,7 +36,7 @@ char *
 http_trace_text(struct http *h)
 {
     struct timeline_span *spans = malloc(HTTP_TRACE_MAX * sizeof *spans);
-    uint64_t from = first(h);
+    uint64_t from = http_trace_first_span(h);
     struct trace trace;
     size_t len = 0, n;
     char *text;
@@ -45,7 +45,7 @@ http_trace_text(struct http *h)
         return NULL;
     while ((n = read_piece(h, &from, spans + len, HTTP_TRACE_MAX - len)) > 0)
         len += n;
-    spans_trace(&trace, h->shard, spans, len);
+    shard_trace_of_spans(&trace, h->shard, spans, len);
     text = trace_text(&trace);
     trace_finish(&trace);
     free(spans);

@@ -76,14 +76,14 @@ store_lmdb_no_room(struct store_lmdb *s)
 }
 
 static enum ps_err
-failed(struct store_lmdb *s, const char *doing, int rc)
+store_lmdb_failed(struct store_lmdb *s, const char *doing, int rc)
 {
     return ps_fail(&s->why, store_lmdb_error(rc), "cannot %s %s: %s", doing, s->dir.data_path, mdb_strerror(rc));
 }
 
 /* Does LMDB refuse to go on? It does after a failed write of its meta page, which may be on disk or not. */
 static bool
-panics(struct store_lmdb *s)
+store_lmdb_panics(struct store_lmdb *s)
 {
     MDB_txn *txn = NULL;
     int rc = mdb_txn_begin(s->env, NULL, 0, &txn);
@@ -99,10 +99,10 @@ panics(struct store_lmdb *s)
 static enum ps_err
 commit_failed(struct store_lmdb *s, int rc)
 {
-    enum ps_err err = failed(s, "write to", rc);
+    enum ps_err err = store_lmdb_failed(s, "write to", rc);
 
     if (s->durable && rc > 0 && rc != ENOMEM)
-        s->untrusted = err != PS_ERR_FULL || panics(s);
+        s->untrusted = err != PS_ERR_FULL || store_lmdb_panics(s);
     return s->untrusted ? PS_ERR_IO : err;
 }
 
@@ -135,14 +135,14 @@ lmdb_begin(struct store *base, uint64_t room_bytes)
     memset(s->trees, 0, sizeof s->trees);
     if ((rc = mdb_txn_begin(s->env, NULL, 0, &s->txn)) != 0) {
         s->txn = NULL;
-        return failed(s, "begin a transaction of", rc);
+        return store_lmdb_failed(s, "begin a transaction of", rc);
     }
     return PS_OK;
 }
 
 /* Its cursor has ended with it. */
 static void
-ended(struct store_lmdb *s)
+store_lmdb_ended(struct store_lmdb *s)
 {
     s->txn = NULL;
     s->cursor = NULL;
@@ -158,7 +158,7 @@ lmdb_commit(struct store *base)
     ps_assert(s->txn != NULL);
     store_lmdb_readers_passed(s);
     rc = mdb_txn_commit(s->txn);
-    ended(s);
+    store_lmdb_ended(s);
     store_room_end(&s->room);
     if (rc != 0)
         return commit_failed(s, rc);
@@ -176,7 +176,7 @@ lmdb_abort(struct store *base)
 
     ps_assert(s->txn != NULL);
     mdb_txn_abort(s->txn);
-    ended(s);
+    store_lmdb_ended(s);
     store_room_end(&s->room);
 }
 
@@ -229,7 +229,7 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
     store_lmdb_tree_touch(s, STORE_LMDB_BLOCKS);
     if ((rc = open_cursor(s)) != 0 ||
         (rc = mdb_cursor_put(s->cursor, &k, &v, MDB_RESERVE | (there ? MDB_CURRENT : 0))) != 0)
-        return failed(s, "write to", rc);
+        return store_lmdb_failed(s, "write to", rc);
     store_lmdb_tree_give_back(s, STORE_LMDB_BLOCKS, RESERVE_PAGES, value_pages(size), true);
     /* In the map, the weights after the 48-byte head lie on a 64-byte boundary: all that vectorizes counts on it. */
     ps_assert(s->durable || (uintptr_t)v.mv_data % LAYOUT_ALIGN == LAYOUT_PAGE_HEAD);

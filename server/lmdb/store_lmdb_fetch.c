@@ -40,7 +40,7 @@ store_lmdb_find_map(struct store_lmdb *s)
 
 /* False: the disk does not give all of it. */
 static bool
-populate(const char *from, size_t bytes)
+store_lmdb_fetch_populate(const char *from, size_t bytes)
 {
     return madvise((void *)(uintptr_t)from, bytes, MADV_POPULATE_READ) == 0 ||
            (errno != EFAULT && errno != EIO && errno != EHWPOISON);
@@ -53,10 +53,10 @@ store_lmdb_fetch(struct store *base, struct span value)
     struct store_lmdb *s = store_lmdb_of(base);
     const char *page = (const char *)value.data - LAYOUT_PAGE_HEAD, *end = page + LAYOUT_PAGE_HEAD + value.len;
 
-    if (!s->durable || (uintptr_t)page % PAGE != 0 || populate(page, (size_t)(end - page)))
+    if (!s->durable || (uintptr_t)page % PAGE != 0 || store_lmdb_fetch_populate(page, (size_t)(end - page)))
         return PS_OK;
     for (; page < end; page += PAGE)
-        if (!populate(page, PAGE))
+        if (!store_lmdb_fetch_populate(page, PAGE))
             return ps_fail(&s->why, PS_ERR_IO, "byte %" PRIu64 " of %s cannot be read from its disk",
                            (uint64_t)(page - s->map), s->dir.data_path);
     return PS_OK; /* the second try gave it */

@@ -207,7 +207,7 @@ store_lmdb_publish(struct store_lmdb *s)
 #define HEAD_ALONE (64 * KIB)
 static_assert(STORE_HEAD == sizeof(struct block_head), "a head is read apart");
 
-struct walk {
+struct store_lmdb_walk {
     struct store_lmdb *store;
     bool heads; /* nothing else of values is looked at */
     _Alignas(16) char head[STORE_HEAD];
@@ -218,7 +218,7 @@ struct walk {
 
 /* A head that cannot be read so is looked at where it lies. */
 static const void *
-head_of(struct walk *w, const MDB_val *v)
+head_of(struct store_lmdb_walk *w, const MDB_val *v)
 {
     off_t at = (const char *)v->mv_data - w->store->map;
     bool apart = w->heads && v->mv_size > HEAD_ALONE;
@@ -227,7 +227,7 @@ head_of(struct walk *w, const MDB_val *v)
 }
 
 static bool
-walk_visit(struct walk *w, const MDB_val *k, const MDB_val *v)
+walk_visit(struct store_lmdb_walk *w, const MDB_val *k, const MDB_val *v)
 {
     struct span value = {head_of(w, v), v->mv_size};
     struct store_key key;
@@ -247,7 +247,7 @@ walk_visit(struct walk *w, const MDB_val *k, const MDB_val *v)
 
 /* From a key on, or (NULL) from the beginning. */
 static enum ps_err
-walk(struct walk *w, MDB_dbi dbi, const MDB_val *from)
+store_lmdb_read_walk(struct store_lmdb_walk *w, MDB_dbi dbi, const MDB_val *from)
 {
     struct store_lmdb *s = w->store;
     MDB_cursor_op step = from != NULL ? MDB_SET_RANGE : MDB_NEXT;
@@ -274,33 +274,33 @@ walk(struct walk *w, MDB_dbi dbi, const MDB_val *from)
 enum ps_err
 store_lmdb_each_block(struct store *base, store_visit_block visit, void *arg)
 {
-    struct walk w = {.store = store_lmdb_of(base), .visit_block = visit, .arg = arg};
+    struct store_lmdb_walk w = {.store = store_lmdb_of(base), .visit_block = visit, .arg = arg};
 
-    return walk(&w, w.store->blocks, NULL);
+    return store_lmdb_read_walk(&w, w.store->blocks, NULL);
 }
 
 enum ps_err
 store_lmdb_each_head(struct store *base, store_visit_block visit, void *arg)
 {
-    struct walk w = {.store = store_lmdb_of(base), .visit_block = visit, .arg = arg, .heads = true};
+    struct store_lmdb_walk w = {.store = store_lmdb_of(base), .visit_block = visit, .arg = arg, .heads = true};
 
-    return walk(&w, w.store->blocks, NULL);
+    return store_lmdb_read_walk(&w, w.store->blocks, NULL);
 }
 
 enum ps_err
 store_lmdb_each_block_from(struct store *base, const struct store_key *from, store_visit_block visit, void *arg)
 {
-    struct walk w = {.store = store_lmdb_of(base), .visit_block = visit, .arg = arg};
+    struct store_lmdb_walk w = {.store = store_lmdb_of(base), .visit_block = visit, .arg = arg};
     size_t packed;
     MDB_val first = block_val(from, &packed);
 
-    return walk(&w, w.store->blocks, &first);
+    return store_lmdb_read_walk(&w, w.store->blocks, &first);
 }
 
 enum ps_err
 store_lmdb_each_row(struct store *base, enum store_table t, store_visit_row visit, void *arg)
 {
-    struct walk w = {.store = store_lmdb_of(base), .visit_row = visit, .arg = arg};
+    struct store_lmdb_walk w = {.store = store_lmdb_of(base), .visit_row = visit, .arg = arg};
 
-    return walk(&w, w.store->tables[t], NULL);
+    return store_lmdb_read_walk(&w, w.store->tables[t], NULL);
 }

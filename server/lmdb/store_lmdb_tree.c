@@ -20,7 +20,7 @@ tree_pages(const struct store_lmdb *s, int t)
 }
 
 static uint64_t
-taken(const struct store_tree *tree)
+store_lmdb_tree_pages(const struct store_tree *tree)
 {
     return MIN(tree->at_worst, tree->had + tree->grown) + tree->values;
 }
@@ -40,7 +40,7 @@ void
 store_lmdb_tree_give_back(struct store_lmdb *s, int t, uint64_t counted, uint64_t value, bool outside)
 {
     struct store_tree *tree = &s->trees[t];
-    uint64_t before = taken(tree), now, took;
+    uint64_t before = store_lmdb_tree_pages(tree), now, took;
 
     if (!s->durable)
         return;
@@ -49,6 +49,6 @@ store_lmdb_tree_give_back(struct store_lmdb *s, int t, uint64_t counted, uint64_
     tree->has = now;
     tree->at_worst += counted;
     tree->values += outside ? value : 0;
-    took = taken(tree) - before;
+    took = store_lmdb_tree_pages(tree) - before;
     store_room_give_back(&s->room, counted + value - MIN(took, counted + value));
 }

@@ -63,7 +63,7 @@ file_size(int fd)
 /* The live environment's file is as long as its map. That of the durable one is made as long as what it is backed with,
  * where that can be backed at all: so it is never shorter than its last page, unless somebody cut it. */
 static int
-back(const struct store_room *r, uint64_t from, uint64_t pages)
+store_room_allocate(const struct store_room *r, uint64_t from, uint64_t pages)
 {
     int rc;
 
@@ -87,7 +87,7 @@ allocate_exactly(struct store_room *r, uint64_t pages)
     if (more > filesystem_free_pages(r))
         return false;
     r->free_pages_age = FREE_PAGES_AGE_MAX; /* it changes now */
-    r->refused = back(r, r->allocated_pages, more) < 0 ? errno : 0;
+    r->refused = store_room_allocate(r, r->allocated_pages, more) < 0 ? errno : 0;
     if (r->refused != 0)
         return false;
     r->allocated_pages = pages;
@@ -129,7 +129,7 @@ allocated_at_open(struct store_room *r)
         return has;
     hole = lseek(r->fd, 0, SEEK_HOLE);
     written = hole > 0 ? (uint64_t)hole / PAGE : 0;
-    if (has == 0 || (has > written && back(r, written, has - written) != 0))
+    if (has == 0 || (has > written && store_room_allocate(r, written, has - written) != 0))
         return written;
     return has;
 }
@@ -137,7 +137,7 @@ allocated_at_open(struct store_room *r)
 /* ---- What a transaction may take ---- */
 
 static bool
-recycle(struct store_room *r, uint64_t pages)
+store_room_recycle(struct store_room *r, uint64_t pages)
 {
     uint64_t runs = (pages + r->run_pages - 1) / r->run_pages + RUNS_SPARE;
 
@@ -148,7 +148,7 @@ recycle(struct store_room *r, uint64_t pages)
 
 /* Would a new block take what updates need? The end is the limit's or the filesystem's, whichever comes first. */
 static bool
-crowded(struct store_room *r, uint64_t need)
+store_room_is_short(struct store_room *r, uint64_t need)
 {
     uint64_t most, kept;
 
@@ -166,7 +166,7 @@ static bool
 room_for(struct store_room *r, uint64_t pages)
 {
     if (r->recycling)
-        return recycle(r, pages);
+        return store_room_recycle(r, pages);
     return allocate_to(r, r->ops->last_page(r) + 1 + pages);
 }
 
@@ -178,9 +178,9 @@ store_room_begin(struct store_room *r, uint64_t pages)
     r->recycling = !allocate_to(r, end);
     if (!r->recycling) /* if it can be had: should others take the rest, updates have something to move to */
         (void)allocate_to(r, end + MIN(KEPT_MIN / PAGE, 2 * r->ops->last_page(r)));
-    if (r->recycling && !recycle(r, pages + SLACK_PAGES))
+    if (r->recycling && !store_room_recycle(r, pages + SLACK_PAGES))
         return false;
-    r->new_refused = crowded(r, pages);
+    r->new_refused = store_room_is_short(r, pages);
     r->spent_pages = 0;
     r->promised_pages = pages;
     return true;

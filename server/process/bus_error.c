@@ -16,13 +16,13 @@
 
 /* ---- Text ---- */
 
-struct words {
+struct signal_text {
     char *out;
     size_t size, len; /* len < size */
 };
 
 static void
-put(struct words *w, const char *text)
+bus_error_put(struct signal_text *w, const char *text)
 {
     while (*text != '\0' && w->len + 1 < w->size)
         w->out[w->len++] = *text++;
@@ -30,7 +30,7 @@ put(struct words *w, const char *text)
 }
 
 static void
-put_number(struct words *w, uint64_t n)
+put_number(struct signal_text *w, uint64_t n)
 {
     char digits[24];
     size_t i = sizeof digits - 1;
@@ -39,7 +39,7 @@ put_number(struct words *w, uint64_t n)
     do
         digits[--i] = (char)('0' + n % 10);
     while ((n /= 10) > 0);
-    put(w, digits + i);
+    bus_error_put(w, digits + i);
 }
 
 static bool
@@ -55,20 +55,23 @@ is_data(const char *file)
 void
 bus_error_say(char *out, size_t size, const char *file, uint64_t at, bool writable)
 {
-    struct words w = {out, size, 0};
+    struct signal_text w = {out, size, 0};
 
-    put(&w, "byte ");
+    bus_error_put(&w, "byte ");
     put_number(&w, at);
-    put(&w, " of ");
-    put(&w, file);
+    bus_error_put(&w, " of ");
+    bus_error_put(&w, file);
     if (!is_data(file))
-        put(&w, ", which psd has mapped, cannot be read: its disk failed, or it was cut short. psd cannot go on");
+        bus_error_put(&w,
+                      ", which psd has mapped, cannot be read: its disk failed, or it was cut short. psd cannot go on");
     else if (writable)
-        put(&w, " is no longer there: the memory of the live data was taken away. Was the file cut short, is its "
+        bus_error_put(
+            &w, " is no longer there: the memory of the live data was taken away. Was the file cut short, is its "
                 "filesystem full, is memory broken? psd cannot go on. Should a start refuse what is left, remove that "
                 "directory: psd then begins from the durable one, or with --restore CHECKPOINT");
     else
-        put(&w,
+        bus_error_put(
+            &w,
             " cannot be read from its disk: the durable directory is damaged, and psd cannot go on. Move that file "
             "away and start psd again: live data that are still there are saved whole into a new one; without them, "
             "start with --restore CHECKPOINT");
@@ -83,7 +86,7 @@ struct map {
 };
 
 static const char *
-hexadecimal(const char *at, uint64_t *out)
+bus_error_hexadecimal(const char *at, uint64_t *out)
 {
     int digit;
 
@@ -100,16 +103,16 @@ hexadecimal(const char *at, uint64_t *out)
 
 /* "7f00-7f01 rw-s 00002000 00:1c 77   /dev/shm/psd/data.mdb". False: it is no file's. */
 static bool
-parse(const char *line, struct map *m)
+bus_error_parse_map(const char *line, struct map *m)
 {
-    const char *at = hexadecimal(line, &m->begin);
+    const char *at = bus_error_hexadecimal(line, &m->begin);
     size_t n = 0;
 
-    at = hexadecimal(at + (*at == '-'), &m->end);
+    at = bus_error_hexadecimal(at + (*at == '-'), &m->end);
     if (*at != ' ' || strlen(at) < 6)
         return false;
     m->writable = at[2] == 'w';
-    (void)hexadecimal(at + 6, &m->offset);
+    (void)bus_error_hexadecimal(at + 6, &m->offset);
     if ((at = strchr(at, '/')) == NULL)
         return false;
     while (at[n] != '\0' && n + 1 < sizeof m->file) {
@@ -151,7 +154,7 @@ find_map(uint64_t address, struct map *m)
         }
         line[len] = '\0';
         len = 0;
-        found = parse(line, m) && address >= m->begin && address < m->end;
+        found = bus_error_parse_map(line, m) && address >= m->begin && address < m->end;
     }
     if (fd >= 0)
         close(fd);
@@ -170,7 +173,7 @@ on_bus_error(int number, siginfo_t *info, void *context)
 {
     static struct map m;
     static char text[PATH_MAX + 1024];
-    struct words w = {text, sizeof text - 1, 0};
+    struct signal_text w = {text, sizeof text - 1, 0};
     uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
 
     (void)context;
@@ -182,7 +185,7 @@ on_bus_error(int number, siginfo_t *info, void *context)
             raise(number);
         return;
     }
-    put(&w, head);
+    bus_error_put(&w, head);
     bus_error_say(text + w.len, w.size - w.len, m.file, m.offset + (address - m.begin), m.writable);
     w.len = strlen(text);
     text[w.len++] = '\n';

@@ -86,7 +86,7 @@ log_format(char *out, size_t size, bool journal, enum log_level level, const str
 }
 
 static void
-count(enum log_level level)
+log_count(enum log_level level)
 {
     static const enum log_level order[LOG_LEVELS] = {
 #define LEVEL(name, number, text) LOG_LEVEL_##name,
@@ -115,7 +115,7 @@ log_line(enum log_level level, const char *format, ...)
 
     if (level > least)
         return;
-    count(level);
+    log_count(level);
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);

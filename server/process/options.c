@@ -74,7 +74,7 @@ set_arg(void *options, const struct option *row, const char *text, struct ps_err
 /* ---- Configuration file ---- */
 
 static char *
-trim(char *text)
+options_trim(char *text)
 {
     char *end = text + strlen(text);
 
@@ -93,21 +93,21 @@ parse_line(struct options *o, const char *file, int number, char *line, struct p
 
     if (strchr(line, '#') != NULL)
         *strchr(line, '#') = '\0';
-    name = trim(line);
+    name = options_trim(line);
     if (*name == '\0')
         return PS_OK;
     value = strchr(name, '=');
     if (value == NULL)
         return ps_fail(e, PS_ERR_CONFIG, "%s:%d: a line is \"name = value\"", file, number);
     *value = '\0';
-    name = trim(name);
+    name = options_trim(name);
     row = command_find(&psd_command, name, strlen(name));
     if (row == NULL)
         return ps_fail(e, PS_ERR_CONFIG, "%s:%d: there is no option %s", file, number, name);
     if (row->traits & OPTION_ARGS_ONLY)
         return ps_fail(e, PS_ERR_CONFIG, "%s:%d: %s is for the command line only", file, number, name);
     snprintf(called, sizeof called, "%s:%d: %s", file, number, name);
-    return options_set(o, row, called, FROM_FILE, trim(value + 1), e);
+    return options_set(o, row, called, FROM_FILE, options_trim(value + 1), e);
 }
 
 static enum ps_err
@@ -201,7 +201,7 @@ options_finish(struct options *o)
 /* ---- Reloading ---- */
 
 static bool
-same(const char *a, const char *b)
+options_same(const char *a, const char *b)
 {
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
@@ -210,7 +210,7 @@ void
 options_compare(const struct options *was, const struct options *is, options_visit visit, void *arg)
 {
     for (size_t i = 0; i < psd_command.options_len; i++)
-        if (!same(was->text[i], is->text[i]))
+        if (!options_same(was->text[i], is->text[i]))
             visit(arg, psd_command.options[i].name, (psd_command.options[i].traits & OPTION_RELOADS) != 0,
                   was->text[i] != NULL ? was->text[i] : "(none)", is->text[i] != NULL ? is->text[i] : "(none)");
 }
@@ -238,7 +238,7 @@ void
 options_reload(struct options *o, const struct options *from)
 {
     for (size_t i = 0; i < psd_command.options_len; i++)
-        if ((psd_command.options[i].traits & OPTION_RELOADS) && !same(o->text[i], from->text[i]))
+        if ((psd_command.options[i].traits & OPTION_RELOADS) && !options_same(o->text[i], from->text[i]))
             (void)take_over(o, from, i); /* it was read once: it may lack memory, nothing else */
 }
 

@@ -52,7 +52,7 @@ struct options {
     uint64_t redo_backlog;
     uint64_t grace_ms;
     uint64_t shared_max;
-    uint64_t spin_us, patience_us;
+    uint64_t spin_us, adaptive_spin_us;
     uint64_t timeline; /* spans */
     uint64_t ready_fd; /* 0: none */
     uint64_t until;    /* record to replay to; 0: list them */

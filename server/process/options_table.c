@@ -70,7 +70,7 @@ static const struct option table[] = {
      .kind = OPTION_FILE,
      .argument = "FILE",
      FIELD(tls_client_ca),
-     .help = "let in over TCP only who shows a certificate of this CA"},
+     .help = "let in over TCP only peers that show a certificate of this CA"},
     {.name = "http-tls",
      .kind = OPTION_CHOICE,
      .argument = "SWITCH",
@@ -101,7 +101,7 @@ static const struct option table[] = {
      .section = "Who may connect",
      .help =
          "only who proves to have one of these tokens is let in over TCP: lines name:role:secret with role read, train "
-         "or admin. Others may not read the file; it is read again on SIGHUP, and who came with a token that is not "
+         "or admin. Others may not read the file; it is read again on SIGHUP, and connections with a token that is not "
          "in it any more is sent away"},
     {.name = "http-tokens",
      .kind = OPTION_FILE,
@@ -110,21 +110,22 @@ static const struct option table[] = {
      .traits = OPTION_RELOADS,
      FIELD(http_tokens),
      .help =
-         "only who sends one of these tokens (\"Authorization: Bearer TOKEN\", one a line) is told figures and names "
+         "only clients that send one of these tokens (\"Authorization: Bearer TOKEN\", one a line) are shown figures "
+         "and names "
          "over HTTP; health checks and the empty page stay open. They travel as they are, encrypted with --http-tls "
          "alone: none of them may be one of --tokens. Read again on SIGHUP"},
     {.name = "unix-users",
      .kind = OPTION_NAME,
      .argument = "USER[:ROLE],...",
-     .usual = "whoever may open it; with tokens root and psd's own user, and who has one",
+     .usual = "every user who may open it; with tokens root, psd's own user and holders of a token",
      .traits = OPTION_REPEATS | OPTION_RELOADS,
      FIELD(unix_users),
-     .help = "users, by name or number, who come over a Unix socket without a token, and their roles (admin)"},
+     .help = "users, by name or number, that connect over a Unix socket without a token, and their roles (admin)"},
     {.name = "insecure",
      .kind = OPTION_FLAG,
      .traits = OPTION_ARGS_ONLY,
      FIELD(insecure),
-     .help = "listen where other machines may come though nobody has to prove who he is: for networks in which all are "
+     .help = "listen where other machines can connect, without authentication: for networks in which all are "
              "trusted"},
     {.name = "cluster",
      .kind = OPTION_NAME,
@@ -289,7 +290,7 @@ static const struct option table[] = {
      .min = 1,
      .max = WIRE_LEASE_MS_MAX,
      FIELD(hello_ms),
-     .help = "a connection that has not said who it is by then is closed; a TLS handshake has as long before that"},
+     .help = "a connection that has sent no hello by then is closed; a TLS handshake has as long before that"},
     {.name = "tcp-congestion",
      .kind = OPTION_NAME,
      .argument = "NAME",
@@ -306,15 +307,15 @@ static const struct option table[] = {
      .max = 10000000,
      .traits = OPTION_RELOADS,
      FIELD(spin_us),
-     .help = "look for messages this long, in us, before sleeping, whatever comes: lower latency for one busy core"},
+     .help = "poll for messages this long, in us, before sleeping, always: lower latency for one busy core"},
     {.name = "patience",
      .kind = OPTION_US,
      .argument = "TIME",
      .fallback = "50us",
      .max = 10000000,
      .traits = OPTION_RELOADS,
-     FIELD(patience_us),
-     .help = "look up to this long before sleeping where messages have lately come in that time; 0: sleep at once"},
+     FIELD(adaptive_spin_us),
+     .help = "poll up to this long before sleeping where messages have lately arrived in that time; 0: sleep at once"},
     {.name = "timeline",
      .kind = OPTION_INT,
      .argument = "SPANS",
@@ -487,7 +488,7 @@ static const struct command_section sections[] = {
              {"LISTEN_FDS", "set by systemd, with LISTEN_PID and LISTEN_FDNAMES: sockets that it has opened. TCP ones "
                             "take the place of --listen's, a Unix one that of --unix, and one called \"http\" that "
                             "of --http. They stay open while psd is restarted, so that nobody is refused"},
-             {"NOTIFY_SOCKET", "set by systemd: told when psd serves, how much it holds, and when it stops"},
+             {"NOTIFY_SOCKET", "set by systemd: notified when psd serves, how much it holds, and when it stops"},
              {"WATCHDOG_USEC", "set by systemd: signs of life go to NOTIFY_SOCKET twice as often"},
              {"JOURNAL_STREAM", "set by systemd: log lines take the journal's form"},
              {NULL, NULL}}},

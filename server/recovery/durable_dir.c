@@ -21,7 +21,7 @@ durable_dir_default(char *out, size_t size)
 
 /* What belongs to somebody else, or to another psd, is not thrown away for anybody. */
 static enum ps_err
-refuse(const struct durable_dir *d, enum ps_err err, const struct ps_error *why, struct ps_error *e)
+durable_dir_refuse(const struct durable_dir *d, enum ps_err err, const struct ps_error *why, struct ps_error *e)
 {
     return ps_fail(e, err, "the durable directory %s cannot be used: %s; to begin without what is in it, move it away",
                    d->path, why->text);
@@ -36,7 +36,7 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
     uint64_t id = d->pair.id; /* a new file of a pair is known as that of before */
     enum ps_err err;
 
-    if (id == 0 && pair_random(&id) != PS_OK)
+    if (id == 0 && env_pair_random(&id) != PS_OK)
         return ps_fail(e, PS_ERR_IO, "cannot get random bytes");
     err = store_lmdb_open(&options, &d->store, &report, e);
     if (report.set_aside != 0) /* whether or not there is a new one */
@@ -45,14 +45,14 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
         return err;
     d->in_memory = !report.on_disk;
     if ((err = durable_open(&d->durable, d->store, d->cluster, d->shard, d->shards, id, &why)) == PS_OK &&
-        (err = pair_read(d->store, &d->pair)) != PS_OK)
+        (err = env_pair_read(d->store, &d->pair)) != PS_OK)
         ps_fail(&why, err, "it cannot be read: %s", ps_strerror(err));
     if (err == PS_OK)
         return PS_OK;
     if (set_aside)
         store_lmdb_undo(d->store); /* or the next try would set this one aside, and in the end remove the first */
     durable_dir_close(d);
-    return refuse(d, err, &why, e);
+    return durable_dir_refuse(d, err, &why, e);
 }
 
 /* Whose it is, as it says itself. */

@@ -2,7 +2,7 @@
  *
  * After a failed sync nobody knows which of its pages are on the disk, whatever a later sync says (the kernel drops the
  * error together with the pages). So that file is never written again: it is renamed and kept for those who want to
- * look into it, and a new one takes its place, which a whole save fills.
+ * look into it, and a new one takes its place, which a full save fills.
  *
  * See Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020. */
 #ifndef SERVER_DURABLE_DIR_H
@@ -13,7 +13,7 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "server/core/durability/durable.h"
-#include "server/recovery/pair.h"
+#include "server/recovery/env_pair.h"
 
 struct durable_dir {
     char path[PATH_MAX];
@@ -21,9 +21,9 @@ struct durable_dir {
     uint32_t shard, shards;
     struct store *store; /* NULL: not open */
     struct durable durable;
-    struct pair pair; /* as its row says; zeros in a new one */
-    bool in_memory;   /* it is on tmpfs, and will not outlive a reboot */
-    uint32_t aside;   /* N of data.mdb.bad-N, when a file was set aside; 0: none was */
+    struct env_pair pair; /* as its row says; zeros in a new one */
+    bool in_memory;       /* it is on tmpfs, and will not outlive a reboot */
+    uint32_t aside;       /* N of data.mdb.bad-N, when a file was set aside; 0: none was */
 };
 
 /* $STATE_DIRECTORY, which systemd sets; false when it is not set. */

@@ -110,7 +110,7 @@ is_this_boot(const char *dir, const char *was)
 }
 
 static bool
-believable(const char *dir)
+live_dir_is_believable(const char *dir)
 {
     char path[PATH_MAX], was[2 * BOOT_ID_SIZE], *state;
 
@@ -194,14 +194,13 @@ live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *
                        "the live directory %s is not empty and was not made by psd: it holds %s; --live-dir names "
                        "another",
                        dir, foreign);
-    if (believable(dir))
+    if (live_dir_is_believable(dir))
         return PS_OK;
     if (!discard)
-        return ps_fail(
-            e, PS_ERR_IO,
-            "the live directory %s was left unsynced by another boot of this machine, or by one that nobody knows, "
-            "or half rebuilt, so its data cannot be trusted; --discard-stale starts empty",
-            dir);
+        return ps_fail(e, PS_ERR_IO,
+                       "the live directory %s was left unsynced by another boot of this machine, or by an unknown one, "
+                       "or half rebuilt, so its data cannot be trusted; --discard-stale starts empty",
+                       dir);
     *discarded = true;
     return live_dir_discard(dir, e);
 }

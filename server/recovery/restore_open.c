@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct opened {
+struct opened_checkpoint {
     struct shard_restore base;
     struct checkpoint_source source;
     struct checkpoint_places *places; /* by variable */
@@ -15,7 +15,7 @@ struct opened {
 static void
 opened_close(struct shard_restore *base)
 {
-    struct opened *o = CONTAINER_OF(base, struct opened, base);
+    struct opened_checkpoint *o = CONTAINER_OF(base, struct opened_checkpoint, base);
 
     checkpoint_source_close(&o->source);
     free(o->places);
@@ -25,7 +25,8 @@ opened_close(struct shard_restore *base)
 }
 
 static enum ps_err
-get(struct opened *o, enum checkpoint_file file, void *to, size_t len, uint64_t at, struct ps_error *e)
+restore_open_get(struct opened_checkpoint *o, enum checkpoint_file file, void *to, size_t len, uint64_t at,
+                 struct ps_error *e)
 {
     return checkpoint_read(o->source.files.fd[file], checkpoint_file_name(file), to, len, at, e);
 }
@@ -34,25 +35,25 @@ static enum ps_err
 opened_elements(struct shard_restore *base, size_t variable, uint32_t array, uint64_t first, uint32_t len, float *to,
                 struct ps_error *e)
 {
-    struct opened *o = CONTAINER_OF(base, struct opened, base);
+    struct opened_checkpoint *o = CONTAINER_OF(base, struct opened_checkpoint, base);
     const struct checkpoint_places *p = &o->places[variable];
 
     if (array == 0)
-        return get(o, CHECKPOINT_WEIGHTS, to, len * sizeof *to, p->weights + first * sizeof *to, e);
-    return get(o, CHECKPOINT_SLOTS, to, len * sizeof *to, p->slot[array - 1] + first * sizeof *to, e);
+        return restore_open_get(o, CHECKPOINT_WEIGHTS, to, len * sizeof *to, p->weights + first * sizeof *to, e);
+    return restore_open_get(o, CHECKPOINT_SLOTS, to, len * sizeof *to, p->slot[array - 1] + first * sizeof *to, e);
 }
 
 static enum ps_err
 opened_counts(struct shard_restore *base, size_t variable, uint64_t block, uint64_t *version, uint64_t *clock,
               struct ps_error *e)
 {
-    struct opened *o = CONTAINER_OF(base, struct opened, base);
+    struct opened_checkpoint *o = CONTAINER_OF(base, struct opened_checkpoint, base);
     const struct checkpoint_places *p = &o->places[variable];
     uint64_t v, c;
     enum ps_err err;
 
-    if ((err = get(o, CHECKPOINT_SLOTS, &v, sizeof v, p->version + block * sizeof v, e)) != PS_OK ||
-        (err = get(o, CHECKPOINT_SLOTS, &c, sizeof c, p->clock + block * sizeof c, e)) != PS_OK)
+    if ((err = restore_open_get(o, CHECKPOINT_SLOTS, &v, sizeof v, p->version + block * sizeof v, e)) != PS_OK ||
+        (err = restore_open_get(o, CHECKPOINT_SLOTS, &c, sizeof c, p->clock + block * sizeof c, e)) != PS_OK)
         return err;
     *version = le64toh(v);
     *clock = le64toh(c);
@@ -61,7 +62,7 @@ opened_counts(struct shard_restore *base, size_t variable, uint64_t block, uint6
 
 /* The manifest and the headers agree, so all places are there. */
 static bool
-find_places(struct opened *o)
+find_places(struct opened_checkpoint *o)
 {
     const struct checkpoint *m = &o->source.manifest;
     bool ok;
@@ -79,20 +80,20 @@ find_places(struct opened *o)
 enum ps_err
 restore_verify(struct shard_restore *r, const struct checkpoint_patience *patience, struct ps_error *e)
 {
-    return checkpoint_source_verify(r->dir, &CONTAINER_OF(r, struct opened, base)->source, patience, e);
+    return checkpoint_source_verify(r->dir, &CONTAINER_OF(r, struct opened_checkpoint, base)->source, patience, e);
 }
 
 enum ps_err
 restore_stamps(struct shard_restore *r, struct checkpoint_stamps *out, struct ps_error *e)
 {
-    return checkpoint_source_stamps(&CONTAINER_OF(r, struct opened, base)->source, out, e);
+    return checkpoint_source_stamps(&CONTAINER_OF(r, struct opened_checkpoint, base)->source, out, e);
 }
 
 enum ps_err
 restore_open(const char *dir, const char *job, const char *root, uint64_t boot, struct shard_restore **out,
              struct ps_error *e)
 {
-    struct opened *o = calloc(1, sizeof *o);
+    struct opened_checkpoint *o = calloc(1, sizeof *o);
     enum ps_err err;
 
     if (o == NULL)

@@ -14,7 +14,7 @@
 #include "proto/store.pb-c.h"
 #include "server/core/turn/row.h"
 
-struct target {
+struct sink_target {
     uint32_t id;
     bool left_out;
     struct layout layout;
@@ -23,7 +23,7 @@ struct target {
 
 struct checkpoint_sink {
     struct checkpoint_files files;
-    struct target *targets; /* in order of id, as the rows are */
+    struct sink_target *targets; /* in order of id, as the rows are */
     size_t targets_len;
     uint64_t left_out;
 
@@ -49,7 +49,7 @@ static enum ps_err
 find_target(struct checkpoint_sink *sink, const struct shard_save_row *row, struct ps_error *e)
 {
     Psd__VariableRow *m = psd__variable_row__unpack(NULL, row->value.len, row->value.data);
-    struct target *t = &sink->targets[sink->targets_len];
+    struct sink_target *t = &sink->targets[sink->targets_len];
 
     if (m == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a variable's row");
@@ -104,14 +104,14 @@ checkpoint_sink_open(const struct shard_save *save, const char *root, struct che
 static int
 by_id(const void *a, const void *b)
 {
-    const struct target *x = a, *y = b;
+    const struct sink_target *x = a, *y = b;
 
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
 static enum ps_err
-put(struct checkpoint_sink *sink, enum checkpoint_file file, const void *from, size_t len, uint64_t at, size_t *written,
-    struct ps_error *e)
+checkpoint_sink_put(struct checkpoint_sink *sink, enum checkpoint_file file, const void *from, size_t len, uint64_t at,
+                    size_t *written, struct ps_error *e)
 {
     *written += len;
     return checkpoint_write(sink->files.fd[file], checkpoint_file_name(file), from, len, at, e);
@@ -122,22 +122,23 @@ put_count(struct checkpoint_sink *sink, uint64_t tensor, uint64_t count, size_t 
 {
     uint64_t value = htole64(count);
 
-    return put(sink, CHECKPOINT_SLOTS, &value, sizeof value, tensor + sink->key.block * sizeof value, written, e);
+    return checkpoint_sink_put(sink, CHECKPOINT_SLOTS, &value, sizeof value, tensor + sink->key.block * sizeof value,
+                               written, e);
 }
 
 /* Elements are written as they lie in memory: psd runs on little-endian machines alone, as its store does. */
 static enum ps_err
-put_arrays(struct checkpoint_sink *sink, const struct target *t, const struct layout_block *cut, size_t *written,
+put_arrays(struct checkpoint_sink *sink, const struct sink_target *t, const struct layout_block *cut, size_t *written,
            struct ps_error *e)
 {
     struct cut_array a = cut_array(cut, 0);
-    enum ps_err err =
-        put(sink, CHECKPOINT_WEIGHTS, sink->value + a.in_value, a.bytes, t->places.weights + a.in_tensor, written, e);
+    enum ps_err err = checkpoint_sink_put(sink, CHECKPOINT_WEIGHTS, sink->value + a.in_value, a.bytes,
+                                          t->places.weights + a.in_tensor, written, e);
 
     for (uint32_t i = 0; err == PS_OK && i < t->layout.slots; i++) {
         a = cut_array(cut, i + 1);
-        err =
-            put(sink, CHECKPOINT_SLOTS, sink->value + a.in_value, a.bytes, t->places.slot[i] + a.in_tensor, written, e);
+        err = checkpoint_sink_put(sink, CHECKPOINT_SLOTS, sink->value + a.in_value, a.bytes,
+                                  t->places.slot[i] + a.in_tensor, written, e);
     }
     return err;
 }
@@ -146,8 +147,8 @@ enum ps_err
 checkpoint_sink_write(struct checkpoint_sink *sink, const struct store_key *key, struct span value, size_t *written,
                       struct ps_error *e)
 {
-    const struct target *t =
-        bsearch(&(struct target){.id = key->var}, sink->targets, sink->targets_len, sizeof *t, by_id);
+    const struct sink_target *t =
+        bsearch(&(struct sink_target){.id = key->var}, sink->targets, sink->targets_len, sizeof *t, by_id);
     struct layout_block cut;
     struct block_head head;
     enum ps_err err;

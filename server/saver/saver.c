@@ -21,7 +21,7 @@ saver_job_free(struct saver_job *job)
 }
 
 static void
-wake(struct saver *s)
+saver_wake(struct saver *s)
 {
     uv_cond_signal(&s->wake);
     uv_mutex_unlock(&s->lock);
@@ -81,24 +81,24 @@ tell_unbegun(struct saver *s)
 }
 
 static void
-tell_trouble(struct saver *s, enum saver_side side, const struct ps_error *trouble)
+report_durable_error(struct saver *s, enum durable_state side, const struct ps_error *why)
 {
-    struct shard_event event = {.kind = SHARD_NOT_DURABLE, .error = trouble};
+    struct shard_event event = {.kind = SHARD_NOT_DURABLE, .error = why};
 
-    if (side == s->told && trouble->code == s->told_code)
+    if (side == s->reported_state && why->code == s->reported_code)
         return;
-    s->told = side;
-    s->told_code = trouble->code;
-    log_line(LOG_LEVEL_WARNING, "pushes cannot be made durable: %s", trouble->text);
+    s->reported_state = side;
+    s->reported_code = why->code;
+    log_line(LOG_LEVEL_WARNING, "pushes cannot be made durable: %s", why->text);
     s->config.event(s->config.arg, &event);
 }
 
 static void
 tell_aside(struct saver *s, uint32_t aside)
 {
-    if (aside == s->told_aside)
+    if (aside == s->reported_aside)
         return;
-    s->told_aside = aside;
+    s->reported_aside = aside;
     log_line(
         LOG_LEVEL_ERROR,
         "the durable file cannot be trusted any more: it was set aside, and a new one is begun file=%s/data.mdb.bad-%u",
@@ -108,9 +108,9 @@ tell_aside(struct saver *s, uint32_t aside)
 static void
 tell_lost(struct saver *s, uint32_t lost)
 {
-    if (lost == s->told_lost)
+    if (lost == s->reported_lost)
         return;
-    s->told_lost = lost;
+    s->reported_lost = lost;
     log_line(LOG_LEVEL_ERROR, "the durable directory was removed or replaced: it is made again durable_dir=%s",
              s->config.dir->path);
 }
@@ -120,12 +120,12 @@ tell_durable(struct saver *s, uint64_t to)
 {
     struct shard_event event = {.kind = SHARD_DURABLE, .number = to};
 
-    if (s->told == SIDE_GOOD && to <= s->told_to)
+    if (s->reported_state == DURABLE_OK && to <= s->reported_to)
         return;
-    if (s->told != SIDE_GOOD)
+    if (s->reported_state != DURABLE_OK)
         log_line(LOG_LEVEL_INFO, "pushes can be made durable again");
-    s->told = SIDE_GOOD;
-    s->told_to = to;
+    s->reported_state = DURABLE_OK;
+    s->reported_to = to;
     s->config.event(s->config.arg, &event);
 }
 
@@ -133,26 +133,26 @@ static void
 on_async(uv_async_t *async)
 {
     struct saver *s = async->data;
-    struct ps_error trouble;
-    enum saver_side side;
+    struct ps_error why;
+    enum durable_state side;
     uint32_t aside, lost;
     uint64_t to;
 
     tell_unbegun(s);
     tell_job(s);
     uv_mutex_lock(&s->lock);
-    side = s->side;
-    trouble = s->trouble;
+    side = s->durable_state;
+    why = s->durable_error;
     to = s->durable_to;
     aside = s->aside;
     lost = s->lost;
     uv_mutex_unlock(&s->lock);
     tell_lost(s, lost);
     tell_aside(s, aside);
-    if (side == SIDE_GOOD)
+    if (side == DURABLE_OK)
         tell_durable(s, to);
-    else if (side != SIDE_NONE)
-        tell_trouble(s, side, &trouble);
+    else if (side != DURABLE_NONE)
+        report_durable_error(s, side, &why);
 }
 
 /* ---- What the shard wants ---- */
@@ -174,7 +174,7 @@ saver_begin(struct saver *s, struct shard_save *save)
     uv_mutex_lock(&s->lock);
     ps_assert(s->incoming == NULL);
     s->incoming = job;
-    wake(s);
+    saver_wake(s);
 }
 
 void
@@ -193,7 +193,7 @@ saver_abandon(struct saver *s)
     job->abandoned = true;
     if (s->incoming == job)
         s->incoming = NULL;
-    wake(s);
+    saver_wake(s);
     if (mine)
         saver_job_free(job);
 }
@@ -203,12 +203,12 @@ saver_redo(struct saver *s, uint64_t number)
 {
     uv_mutex_lock(&s->lock);
     s->redo_to = MAX(s->redo_to, number);
-    wake(s);
+    saver_wake(s);
 }
 
 /* Half of what the thread may have ahead, when it has less than that. */
 static void
-fill(struct saver *s, struct saver_job *job)
+saver_fill_ring(struct saver *s, struct saver_job *job)
 {
     size_t n, at;
 
@@ -224,14 +224,14 @@ fill(struct saver *s, struct saver_job *job)
         job->ring[at] = s->batch[i];
     }
     job->all = n == 0;
-    wake(s);
+    saver_wake(s);
 }
 
 void
 saver_turn_ended(struct saver *s)
 {
     if (s->job != NULL && !s->job->all)
-        fill(s, s->job);
+        saver_fill_ring(s, s->job);
 }
 
 void
@@ -241,7 +241,7 @@ saver_close(struct saver *s)
         return;
     uv_mutex_lock(&s->lock);
     s->job->closing = true;
-    wake(s);
+    saver_wake(s);
 }
 
 void
@@ -249,7 +249,7 @@ saver_set_rate(struct saver *s, uint64_t rate)
 {
     uv_mutex_lock(&s->lock);
     s->rate = rate;
-    wake(s);
+    saver_wake(s);
 }
 
 void
@@ -257,7 +257,7 @@ saver_look(struct saver *s)
 {
     uv_mutex_lock(&s->lock);
     s->look = s->config.dir != NULL;
-    wake(s);
+    saver_wake(s);
 }
 
 bool
@@ -266,13 +266,13 @@ saver_is_busy(const struct saver *s)
     return s->job != NULL || s->unbegun != NULL;
 }
 
-static enum saver_side
+static enum durable_state
 side_of(struct saver *s)
 {
-    enum saver_side side;
+    enum durable_state side;
 
     uv_mutex_lock(&s->lock);
-    side = s->side;
+    side = s->durable_state;
     uv_mutex_unlock(&s->lock);
     return side;
 }
@@ -280,21 +280,21 @@ side_of(struct saver *s)
 bool
 saver_wants_save(struct saver *s)
 {
-    return !saver_is_busy(s) && side_of(s) == SIDE_WHOLE;
+    return !saver_is_busy(s) && side_of(s) == DURABLE_NEEDS_SAVE;
 }
 
 bool
 saver_lacks_save(struct saver *s)
 {
-    enum saver_side side = side_of(s);
+    enum durable_state side = side_of(s);
 
-    return side == SIDE_WHOLE || side == SIDE_GONE;
+    return side == DURABLE_NEEDS_SAVE || side == DURABLE_LOST;
 }
 
 /* ---- Life ---- */
 
 static void
-init(struct saver *s, const struct saver_config *c)
+saver_init(struct saver *s, const struct saver_config *c)
 {
     s->config = *c;
     s->rate = c->rate;
@@ -302,12 +302,12 @@ init(struct saver *s, const struct saver_config *c)
     if (c->dir == NULL)
         return;
     s->cut = true;
-    s->told = SIDE_GOOD;
-    s->aside = s->told_aside = c->dir->aside;
-    s->side = c->whole ? SIDE_WHOLE : SIDE_GOOD;
-    s->redo_next = s->durable_to = s->told_to = c->dir->durable.redo_next;
-    if (c->whole)
-        (void)ps_fail(&s->trouble, PS_ERR_IO, "the durable directory %s waits for a whole save", c->dir->path);
+    s->reported_state = DURABLE_OK;
+    s->aside = s->reported_aside = c->dir->aside;
+    s->durable_state = c->needs_full_save ? DURABLE_NEEDS_SAVE : DURABLE_OK;
+    s->redo_next = s->durable_to = s->reported_to = c->dir->durable.redo_next;
+    if (c->needs_full_save)
+        (void)ps_fail(&s->durable_error, PS_ERR_IO, "the durable directory %s waits for a full save", c->dir->path);
 }
 
 static void
@@ -317,7 +317,7 @@ on_async_closed(uv_handle_t *handle)
 }
 
 static void
-finish(struct saver *s)
+saver_finish(struct saver *s)
 {
     s->config.live->ops->reader_close(s->reader);
     uv_cond_destroy(&s->wake);
@@ -333,7 +333,7 @@ saver_start(const struct saver_config *c, struct saver **out, struct ps_error *e
 
     if (s == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for the saver");
-    init(s, c);
+    saver_init(s, c);
     if ((err = c->live->ops->reader_open(c->live, &s->reader)) != PS_OK) {
         free(s);
         return ps_fail(e, err, "the saver cannot read the live store: %s", ps_strerror(err));
@@ -343,7 +343,7 @@ saver_start(const struct saver_config *c, struct saver **out, struct ps_error *e
     s->async.data = s;
     uv_unref((uv_handle_t *)&s->async); /* it keeps no loop from ending */
     if (thread_start(&s->thread, saver_thread, s) != 0) {
-        finish(s);
+        saver_finish(s);
         return ps_fail(e, PS_ERR_NOMEM, "the saver's thread cannot be started");
     }
     uv_async_send(&s->async); /* a side that is not good is told at once */
@@ -359,7 +359,7 @@ saver_stop(struct saver *s)
     saver_abandon(s);
     uv_mutex_lock(&s->lock);
     s->stopping = true;
-    wake(s);
+    saver_wake(s);
     pthread_join(s->thread, NULL);
-    finish(s);
+    saver_finish(s);
 }

@@ -20,17 +20,17 @@
  * The durable side:
  *
  *                         no space: pieces are tried again every second
- *              GOOD ◄───────────────────────────────────────────────────► FULL
+ *               OK  ◄───────────────────────────────────────────────────► FULL        (enum durable_state: DURABLE_...)
  *     sync      │ ▲                                                         │ sync failed
- *     failed    ▼ │ a whole save is there                                   ▼
- *     GONE ──► WHOLE: another file, or one that missed something: no piece is written, a save is wanted
+ *     failed    ▼ │ a full save is there                                   ▼
+ *     LOST ──► NEEDS_SAVE: another file, or one that missed something: no piece is written, a full save is needed
  *       └──┘ file set aside, a new one cannot be made: tried again every second
  *
- * GONE comes from all others, too, when the file is not found in the directory any more: a commit to one without a name
+ * LOST comes from all others, too, when the file is not found in the directory any more: a commit to one without a name
  * would succeed and be lost.
  *
- * Outside GOOD the shard has been told SHARD_NOT_DURABLE; back in it SHARD_DURABLE. Nothing here blocks the loop, but
- * for saver_stop(). */
+ * Outside DURABLE_OK the shard has been told SHARD_NOT_DURABLE; back in it SHARD_DURABLE. Nothing here blocks the loop,
+ * but for saver_stop(). */
 #ifndef SERVER_SAVER_H
 #define SERVER_SAVER_H
 
@@ -50,7 +50,7 @@ struct saver_config {
     struct store *live;          /* borrowed */
     struct durable_dir *dir;     /* borrowed; the thread's until saver_stop() has returned. NULL: checkpoints alone */
     uint64_t redo_to;            /* pieces of the redo log before this one are committed in the live store */
-    bool whole;                  /* what is in the durable store misses something: begin in WHOLE */
+    bool needs_full_save;        /* what is in the durable store misses something: begin in DURABLE_NEEDS_SAVE */
     const char *checkpoint_root; /* NULL, or where checkpoints must lie below */
     uint64_t rate;               /* blocks, in bytes per second; 0: no limit */
     /* On the loop: an event for the shard; now_ms is not set. */
@@ -86,7 +86,7 @@ void saver_look(struct saver *s);
 /* A save or a checkpoint has begun and not ended. */
 bool saver_is_busy(const struct saver *s);
 
-/* Only a whole save makes pushes durable again, and none runs. */
+/* Only a full save makes pushes durable again, and none runs. */
 bool saver_wants_save(struct saver *s);
 
 /* What lies on disk is not whole, whether or not the shard has changed since its last save. */

@@ -17,7 +17,7 @@
 enum { HEAD = sizeof(struct block_head) };
 
 static enum ps_err
-hold(struct saver *s, const struct store_key *key, struct span *value)
+saver_read_hold(struct saver *s, const struct store_key *key, struct span *value)
 {
     enum ps_err err = s->config.live->ops->reader_get(s->reader, key, value);
 
@@ -26,13 +26,13 @@ hold(struct saver *s, const struct store_key *key, struct span *value)
 }
 
 static void
-done(struct saver *s)
+saver_read_release(struct saver *s)
 {
     s->config.live->ops->reader_done(s->reader);
 }
 
 static void
-copy(struct saver *s, struct span value, size_t from, size_t to)
+saver_read_copy(struct saver *s, struct span value, size_t from, size_t to)
 {
     memcpy(s->value + from, (const uint8_t *)value.data + from, to - from);
 }
@@ -40,11 +40,11 @@ copy(struct saver *s, struct span value, size_t from, size_t to)
 enum ps_err
 saver_read_head(struct saver *s, const struct store_key *key, struct span *value)
 {
-    enum ps_err err = hold(s, key, value);
+    enum ps_err err = saver_read_hold(s, key, value);
 
     if (err == PS_OK)
-        copy(s, *value, 0, HEAD);
-    done(s);
+        saver_read_copy(s, *value, 0, HEAD);
+    saver_read_release(s);
     value->data = s->value;
     return err;
 }
@@ -56,10 +56,10 @@ copy_unheld(struct saver *s, const struct store_key *key, struct span *value, bo
     struct span first = *value;
     enum ps_err err;
 
-    copy(s, first, 0, HEAD);
-    done(s);
-    copy(s, first, HEAD, first.len);
-    err = hold(s, key, value);
+    saver_read_copy(s, first, 0, HEAD);
+    saver_read_release(s);
+    saver_read_copy(s, first, HEAD, first.len);
+    err = saver_read_hold(s, key, value);
     *whole = err == PS_OK && value->data == first.data && memcmp(s->value, value->data, HEAD) == 0;
     return err;
 }
@@ -67,14 +67,14 @@ copy_unheld(struct saver *s, const struct store_key *key, struct span *value, bo
 enum ps_err
 saver_read(struct saver *s, const struct store_key *key, struct span *value)
 {
-    enum ps_err err = hold(s, key, value);
+    enum ps_err err = saver_read_hold(s, key, value);
     bool whole = false;
 
     if (err == PS_OK && value->len > LAYOUT_PAGE)
         err = copy_unheld(s, key, value, &whole);
     if (err == PS_OK && !whole)
-        copy(s, *value, 0, value->len);
-    done(s);
+        saver_read_copy(s, *value, 0, value->len);
+    saver_read_release(s);
     value->data = s->value;
     return err;
 }

@@ -9,12 +9,12 @@
 
 #define SAVER_AHEAD 8192 /* blocks that the thread has been given and has not read */
 
-enum saver_side {
-    SIDE_NONE, /* no durable store: checkpoints alone */
-    SIDE_GOOD,
-    SIDE_FULL,
-    SIDE_WHOLE,
-    SIDE_GONE
+enum durable_state {
+    DURABLE_NONE, /* no durable store: checkpoints alone */
+    DURABLE_OK,
+    DURABLE_FULL,
+    DURABLE_NEEDS_SAVE,
+    DURABLE_LOST
 };
 
 /* A save on its way. The thread has it from the time it is taken until it has ended or the thread has seen that it is
@@ -54,30 +54,30 @@ struct saver {
     struct saver_job *incoming;
 
     /* Under the lock: what the thread has to say. Written by it alone. */
-    enum saver_side side;
-    struct ps_error trouble; /* outside SIDE_GOOD */
-    uint64_t durable_to;     /* pieces before this one are on disk */
-    uint32_t lost;           /* how often the directory was not found any more */
-    uint32_t aside;          /* N of the file data.mdb.bad-N that was set aside last; 0: none */
+    enum durable_state durable_state;
+    struct ps_error durable_error; /* outside DURABLE_OK */
+    uint64_t durable_to;           /* pieces before this one are on disk */
+    uint32_t lost;                 /* how often the directory was not found any more */
+    uint32_t aside;                /* N of the file data.mdb.bad-N that was set aside last; 0: none */
 
     /* The loop's. */
     struct saver_job *job;
     struct shard_save_block batch[SAVER_AHEAD / 2];
-    struct shard_save *unbegun; /* there was no memory for it */
-    enum saver_side told;       /* as the shard knows it, */
-    enum ps_err told_code;      /* and outside SIDE_GOOD why */
-    uint64_t told_to;
-    uint32_t told_aside, told_lost;
+    struct shard_save *unbegun;        /* there was no memory for it */
+    enum durable_state reported_state; /* as the shard knows it, */
+    enum ps_err reported_code;         /* and outside DURABLE_OK why */
+    uint64_t reported_to;
+    uint32_t reported_aside, reported_lost;
 
     /* The thread's. */
     struct saver_job *own;
     bool begun;                                    /* what another boot has staged is erased */
     uint64_t redo_next;                            /* piece that is written next */
-    bool vanished;                                 /* GONE because nobody finds the file any more */
-    uint64_t retry_at;                             /* in FULL and GONE */
+    bool vanished;                                 /* LOST because nobody finds the file any more */
+    uint64_t retry_at;                             /* in FULL and LOST */
     uint64_t pieces_at;                            /* when pieces were last written */
     double tokens;                                 /* bytes of blocks that may be written */
-    uint64_t untold;                               /* bytes of blocks that the shard may not know to be read */
+    uint64_t unreported;                           /* bytes of blocks that the shard may not know to be read */
     struct checkpoint_sink *sink;                  /* of a checkpoint that has begun to be written */
     uint64_t tokens_at;                            /* when they were last counted */
     bool cut;                                      /* leftovers of the redo log may be there */
@@ -102,8 +102,8 @@ struct saver_due {
     uint64_t most;              /* bytes of blocks */
 };
 
-/* saver_due.c, under the lock: wait until something is due. False: the thread ends; pieces that wait are written before
- * that, if they can be. */
+/* saver_wait.c, under the lock: wait until something is due. False: the thread ends; pieces that wait are written
+ * before that, if they can be. */
 bool saver_wait(struct saver *s, struct saver_due *due);
 bool saver_pieces_wait(const struct saver *s);
 
@@ -123,8 +123,8 @@ enum ps_err saver_read_head(struct saver *s, const struct store_key *key, struct
 
 void saver_end_job(struct saver *s, enum ps_err err, const char *why);
 
-/* saver_trouble.c. A side and its trouble (NULL in SIDE_GOOD) are told with how far pieces are on disk. */
-void saver_set_side(struct saver *s, enum saver_side side, const struct ps_error *trouble);
+/* saver_errors.c. A side and its trouble (NULL in DURABLE_OK) are told with how far pieces are on disk. */
+void saver_set_durable_state(struct saver *s, enum durable_state state, const struct ps_error *why);
 
 /* A transaction failed: of a save, of pieces and nothing else. */
 void saver_failed(struct saver *s, enum ps_err err, bool of_save, bool of_pieces);
@@ -132,7 +132,7 @@ void saver_failed(struct saver *s, enum ps_err err, bool of_save, bool of_pieces
 /* True: nobody would find any more what is written. Looked at after each commit, and now and then. */
 bool saver_vanished(struct saver *s);
 
-/* In SIDE_GONE: another durable file, or a try in SAVER_RETRY_NS. */
+/* In DURABLE_LOST: another durable file, or a try in SAVER_RETRY_NS. */
 void saver_make_anew(struct saver *s);
 #define SAVER_RETRY_NS UINT64_C(1000000000)
 

@@ -1,16 +1,16 @@
-/* The thread: does what is due (saver_due.c), one transaction after the other, and says so. Live values are copied
- * first (saver_read.c); what fails is saver_trouble.c's. */
+/* The thread: does what is due (saver_wait.c), one transaction after the other, and says so. Live values are copied
+ * first (saver_read.c); what fails is saver_errors.c's. */
 #include <string.h>
 
 #include "server/core/journal/redo_record.h"
 #include "server/saver/saver_state.h"
 
-#define ROOM_MIN   (1 * MIB) /* asked for with each transaction; what takes more gets it as it goes */
-#define TOLD_BYTES (4 * MIB) /* the shard hears at least so often how far a save is */
-#define CUT_NS     (UINT64_C(1000000000) / 20)
+#define ROOM_MIN       (1 * MIB) /* asked for with each transaction; what takes more gets it as it goes */
+#define REPORTED_BYTES (4 * MIB) /* the shard hears at least so often how far a save is */
+#define CUT_NS         (UINT64_C(1000000000) / 20)
 
 /* A transaction: what is due, and how much of it was done. */
-struct work {
+struct saver_work {
     struct saver_due due;
     uint64_t next; /* piece, after it */
     uint64_t piece_bytes;
@@ -20,7 +20,7 @@ struct work {
 };
 
 static struct durable *
-durable(const struct saver *s)
+saver_thread_store(const struct saver *s)
 {
     return &s->config.dir->durable;
 }
@@ -48,7 +48,7 @@ saver_end_job(struct saver *s, enum ps_err err, const char *why)
 }
 
 static void
-failed(struct saver *s, const struct work *w, enum ps_err err)
+saver_thread_failed(struct saver *s, const struct saver_work *w, enum ps_err err)
 {
     saver_failed(s, err, w->due.begin || w->due.blocks || w->due.finish, w->due.pieces && !w->due.blocks);
 }
@@ -57,7 +57,7 @@ failed(struct saver *s, const struct work *w, enum ps_err err)
 
 /* A record's pieces belong into one transaction: the first says how much comes. */
 static bool
-fits(const struct work *w, struct span piece)
+saver_thread_fits(const struct saver_work *w, struct span piece)
 {
     struct redo_head head;
 
@@ -67,7 +67,7 @@ fits(const struct work *w, struct span piece)
 }
 
 static enum ps_err
-put_pieces(struct saver *s, struct work *w)
+put_pieces(struct saver *s, struct saver_work *w)
 {
     enum ps_err err = PS_OK;
 
@@ -75,9 +75,9 @@ put_pieces(struct saver *s, struct work *w)
         struct store_key key = store_redo_key(w->next);
         struct span piece;
 
-        if ((w->unread = saver_read(s, &key, &piece)) != PS_OK || !fits(w, piece))
+        if ((w->unread = saver_read(s, &key, &piece)) != PS_OK || !saver_thread_fits(w, piece))
             break;
-        err = durable_redo(durable(s), w->next, piece);
+        err = durable_redo(saver_thread_store(s), w->next, piece);
         w->piece_bytes += piece.len;
     }
     w->gap = w->unread == PS_ERR_NOT_FOUND;
@@ -112,16 +112,16 @@ saver_block_was_read(struct saver *s, size_t len)
     s->own->read++;
     more = s->own->len <= SAVER_AHEAD / 2 && !s->own->all;
     uv_mutex_unlock(&s->lock);
-    s->untold += len;
-    if (s->untold < TOLD_BYTES && !more)
+    s->unreported += len;
+    if (s->unreported < REPORTED_BYTES && !more)
         return;
-    s->untold = 0;
+    s->unreported = 0;
     uv_async_send(&s->async);
 }
 
 /* Most blocks of a large model may be as they were: those are not copied. */
 static enum ps_err
-put_block(struct saver *s, struct work *w, const struct store_key *key)
+put_block(struct saver *s, struct saver_work *w, const struct store_key *key)
 {
     struct span value;
     size_t written = 0;
@@ -129,9 +129,9 @@ put_block(struct saver *s, struct work *w, const struct store_key *key)
     enum ps_err err = PS_OK;
 
     if ((w->unread = saver_read_head(s, key, &value)) == PS_OK)
-        err = durable_stage_same(durable(s), key, value, &same);
+        err = durable_stage_same(saver_thread_store(s), key, value, &same);
     if (w->unread == PS_OK && err == PS_OK && !same && (w->unread = saver_read(s, key, &value)) == PS_OK)
-        err = durable_stage(durable(s), key, value, &written);
+        err = durable_stage(saver_thread_store(s), key, value, &written);
     if (w->unread != PS_OK || err != PS_OK)
         return err;
     w->written += written;
@@ -141,7 +141,7 @@ put_block(struct saver *s, struct work *w, const struct store_key *key)
 }
 
 static enum ps_err
-put_blocks(struct saver *s, struct work *w, uint64_t bytes)
+put_blocks(struct saver *s, struct saver_work *w, uint64_t bytes)
 {
     struct shard_save_block block;
     enum ps_err err = PS_OK;
@@ -155,7 +155,7 @@ put_blocks(struct saver *s, struct work *w, uint64_t bytes)
 
 /* Pieces are tried again by and by, or the thread would do nothing else. */
 static void
-unreadable(struct saver *s, const struct work *w)
+saver_thread_unreadable(struct saver *s, const struct saver_work *w)
 {
     struct ps_error e;
 
@@ -165,11 +165,11 @@ unreadable(struct saver *s, const struct work *w)
         return;
     (void)ps_fail(&e, w->unread, "the live store cannot be read: %s", ps_strerror(w->unread));
     s->retry_at = uv_hrtime() + SAVER_RETRY_NS;
-    saver_set_side(s, SIDE_FULL, &e);
+    saver_set_durable_state(s, DURABLE_FULL, &e);
 }
 
 static void
-committed(struct saver *s, const struct work *w)
+saver_thread_committed(struct saver *s, const struct saver_work *w)
 {
     struct ps_error e;
 
@@ -180,36 +180,36 @@ committed(struct saver *s, const struct work *w)
         s->redo_next = w->next;
         s->pieces_at = uv_hrtime();
         if (!w->gap)
-            saver_set_side(s, SIDE_GOOD, NULL);
+            saver_set_durable_state(s, DURABLE_OK, NULL);
     }
     if (w->gap) {
-        (void)ps_fail(&e, PS_ERR_IO, "the redo log in %s misses a piece and waits for a whole save",
+        (void)ps_fail(&e, PS_ERR_IO, "the redo log in %s misses a piece and waits for a full save",
                       s->config.dir->path);
-        saver_set_side(s, SIDE_WHOLE, &e);
+        saver_set_durable_state(s, DURABLE_NEEDS_SAVE, &e);
     } else if (w->unread != PS_OK) {
-        unreadable(s, w);
+        saver_thread_unreadable(s, w);
     }
 }
 
 static bool
-in_txn(struct saver *s, enum ps_err err, const struct work *w)
+in_txn(struct saver *s, enum ps_err err, const struct saver_work *w)
 {
     if (err == PS_OK)
-        err = durable_commit(durable(s));
+        err = durable_commit(saver_thread_store(s));
     else
-        durable_abort(durable(s));
+        durable_abort(saver_thread_store(s));
     if (err != PS_OK)
-        failed(s, w, err);
+        saver_thread_failed(s, w, err);
     return err == PS_OK && !saver_vanished(s);
 }
 
 static void
-pieces_and_blocks(struct saver *s, struct work *w)
+pieces_and_blocks(struct saver *s, struct saver_work *w)
 {
-    enum ps_err err = durable_begin(durable(s), (w->due.blocks ? w->due.most : 0) + ROOM_MIN);
+    enum ps_err err = durable_begin(saver_thread_store(s), (w->due.blocks ? w->due.most : 0) + ROOM_MIN);
 
     if (err != PS_OK) {
-        failed(s, w, err);
+        saver_thread_failed(s, w, err);
         return;
     }
     if (w->due.pieces)
@@ -217,7 +217,7 @@ pieces_and_blocks(struct saver *s, struct work *w)
     if (err == PS_OK && w->due.blocks && w->unread == PS_OK && w->piece_bytes < SAVER_CHUNK)
         err = put_blocks(s, w, MIN(w->due.most, SAVER_CHUNK - w->piece_bytes));
     if (in_txn(s, err, w))
-        committed(s, w);
+        saver_thread_committed(s, w);
 }
 
 /* What was missing is in the save. */
@@ -225,69 +225,69 @@ static enum ps_err
 catch_up(struct saver *s)
 {
     struct durable_dir *dir = s->config.dir;
-    struct pair pair = dir->pair;
+    struct env_pair pair = dir->pair;
     enum ps_err err = PS_OK;
 
     pair.behind = false;
-    if (dir->pair.behind && (err = pair_write(dir->store, &pair)) == PS_OK)
+    if (dir->pair.behind && (err = env_pair_write(dir->store, &pair)) == PS_OK)
         dir->pair = pair;
     return err;
 }
 
 static void
-finish(struct saver *s)
+saver_thread_finish(struct saver *s)
 {
-    const struct work w = {.due.finish = true};
+    const struct saver_work w = {.due.finish = true};
     const struct saver_job *job = s->own;
-    enum ps_err err = durable_begin(durable(s), ROOM_MIN);
+    enum ps_err err = durable_begin(saver_thread_store(s), ROOM_MIN);
 
     if (err != PS_OK) {
-        failed(s, &w, err);
+        saver_thread_failed(s, &w, err);
         return;
     }
-    if (!in_txn(s, durable_finish(durable(s), job->save, job->unix_ms), &w))
+    if (!in_txn(s, durable_finish(saver_thread_store(s), job->save, job->unix_ms), &w))
         return;
     s->redo_next = MAX(s->redo_next, job->save->redo);
     s->cut = true;
     if ((err = catch_up(s)) != PS_OK) {
-        failed(s, &w, err);
+        saver_thread_failed(s, &w, err);
         return;
     }
     saver_end_job(s, PS_OK, NULL);
-    saver_set_side(s, SIDE_GOOD, NULL);
+    saver_set_durable_state(s, DURABLE_OK, NULL);
 }
 
 /* What another boot has staged goes first. */
 static void
 begin_save(struct saver *s)
 {
-    const struct work w = {.due.begin = true};
+    const struct saver_work w = {.due.begin = true};
     bool more;
-    enum ps_err err = durable_begin_save(durable(s), s->own->save->boot, &more);
+    enum ps_err err = durable_begin_save(saver_thread_store(s), s->own->save->boot, &more);
 
     if (err != PS_OK)
-        failed(s, &w, err);
+        saver_thread_failed(s, &w, err);
     else
         s->begun = !more;
 }
 
 static void
-cut(struct saver *s)
+saver_thread_cut(struct saver *s)
 {
-    const struct work w = {.due.begin = saver_save_waits(s)};
+    const struct saver_work w = {.due.begin = saver_save_waits(s)};
     bool more;
-    enum ps_err err = durable_cut(durable(s), &more);
+    enum ps_err err = durable_cut(saver_thread_store(s), &more);
 
     s->cut = err != PS_OK || more;
     s->cut_at = uv_hrtime() + CUT_NS;
     if (err != PS_OK)
-        failed(s, &w, err);
+        saver_thread_failed(s, &w, err);
 }
 
 /* ---- The loop ---- */
 
 static void
-work(struct saver *s, struct work *w)
+saver_thread_work(struct saver *s, struct saver_work *w)
 {
     if (saver_vanished(s))
         return;
@@ -300,11 +300,11 @@ work(struct saver *s, struct work *w)
     if (w->due.begin && s->own != NULL)
         begin_save(s);
     if (w->due.finish && s->own != NULL)
-        finish(s);
+        saver_thread_finish(s);
     if (w->due.checkpoint)
         saver_checkpoint_go_on(s, w->due.closing, w->due.most, w->due.redo_to);
     if (saver_cut_is_due(s))
-        cut(s);
+        saver_thread_cut(s);
 }
 
 void *
@@ -316,7 +316,7 @@ saver_thread(void *arg)
     uv_mutex_lock(&s->lock);
     while (saver_wait(s, &due)) {
         uv_mutex_unlock(&s->lock);
-        work(s, &(struct work){.due = due, .next = s->redo_next});
+        saver_thread_work(s, &(struct saver_work){.due = due, .next = s->redo_next});
         uv_mutex_lock(&s->lock);
     }
     uv_mutex_unlock(&s->lock);

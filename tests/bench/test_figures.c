@@ -7,7 +7,7 @@
 #include "tests/bench/scale.h"
 #include "tests/bench/series.h"
 #include "tests/bench/settings.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static struct series
 series_of(size_t n, const double *values)

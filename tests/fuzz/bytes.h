@@ -15,13 +15,13 @@
 /* What libFuzzer and replay.c call. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct bytes {
+struct fuzz_bytes {
     const uint8_t *at;
     size_t left;
 };
 
 static inline uint8_t
-bytes_one(struct bytes *b)
+bytes_one(struct fuzz_bytes *b)
 {
     if (b->left == 0)
         return 0;
@@ -31,14 +31,14 @@ bytes_one(struct bytes *b)
 
 /* 0 to n - 1, n at most 256. */
 static inline uint32_t
-bytes_below(struct bytes *b, uint32_t n)
+bytes_below(struct fuzz_bytes *b, uint32_t n)
 {
     return bytes_one(b) % n;
 }
 
 /* Mostly small; the rest near the ends of its range, or any. */
 static inline uint64_t
-bytes_number(struct bytes *b)
+bytes_number(struct fuzz_bytes *b)
 {
     uint8_t first = bytes_one(b);
     uint64_t number = 0;
@@ -55,7 +55,7 @@ bytes_number(struct bytes *b)
 /* The next n bytes, or as many as there are, in memory of exactly their length and one '\0': what is read past it is
  * found. The caller frees it. */
 static inline char *
-bytes_text(struct bytes *b, size_t n)
+bytes_text(struct fuzz_bytes *b, size_t n)
 {
     size_t len = MIN(n, b->left);
     char *text = malloc(len + 1);
@@ -72,12 +72,12 @@ bytes_text(struct bytes *b, size_t n)
 
 /* A file with the rest of the input in it, that lives in memory; path is its name until close() of what is returned. */
 static inline int
-bytes_file(struct bytes *b, char path[BYTES_PATH_MAX])
+bytes_file(struct fuzz_bytes *b, char path[BYTES_PATH_MAX])
 {
     int fd = memfd_create("input", MFD_CLOEXEC);
 
     ps_assert(fd >= 0 && write(fd, b->at, b->left) == (ssize_t)b->left);
-    *b = (struct bytes){0};
+    *b = (struct fuzz_bytes){0};
     snprintf(path, BYTES_PATH_MAX, "/proc/self/fd/%d", fd);
     return fd;
 }

@@ -4,8 +4,8 @@
 #define BLOCKS 64 /* arrays of an answer */
 
 /* An answer that is being made. */
-struct answer {
-    struct bytes *in;
+struct fuzz_answer {
+    struct fuzz_bytes *in;
     struct client_world *world;
     uint32_t shard;
     enum msg_type type;
@@ -33,14 +33,14 @@ client_message(struct client_world *w, uint32_t shard, enum msg_type type, uint6
 }
 
 static void
-deliver(const struct answer *a)
+client_answer_deliver(const struct fuzz_answer *a)
 {
     client_message(a->world, a->shard, a->type, a->request, a->message, a->payload_len);
 }
 
 /* What shard a->shard says that it has of this task's data. */
 static void
-place(struct answer *a, Psd__Cursor *room, Psd__Welcome *m)
+client_answer_place(struct fuzz_answer *a, Psd__Cursor *room, Psd__Welcome *m)
 {
     const struct world_link *l = &a->world->link[a->shard];
 
@@ -56,7 +56,7 @@ place(struct answer *a, Psd__Cursor *room, Psd__Welcome *m)
 
 /* Its power was lost: it is back with an older state, perhaps with pushes that survived. */
 static void
-older(struct answer *a, const Psd__Hello *hello, Psd__Welcome *m)
+client_answer_older(struct fuzz_answer *a, const Psd__Hello *hello, Psd__Welcome *m)
 {
     static uint8_t bits[2];
 
@@ -72,7 +72,7 @@ older(struct answer *a, const Psd__Hello *hello, Psd__Welcome *m)
 }
 
 static void
-welcome(struct answer *a, const Psd__Hello *hello)
+client_answer_welcome(struct fuzz_answer *a, const Psd__Hello *hello)
 {
     Psd__Welcome m = PSD__WELCOME__INIT;
     Psd__Cursor cursor;
@@ -86,16 +86,16 @@ welcome(struct answer *a, const Psd__Hello *hello)
     m.last_seq = a->lie == 9 ? 0 : hello->acked_through + (a->lie == 4 ? bytes_number(a->in) : 0);
     m.clock = a->lie == 5 ? bytes_number(a->in) : 0;
     m.slowest_clock = a->lie == 6 ? bytes_number(a->in) : 0;
-    place(a, &cursor, &m);
+    client_answer_place(a, &cursor, &m);
     if (a->lie == 7 || a->lie == 8) /* no lie, but rare */
-        older(a, hello, &m);
+        client_answer_older(a, hello, &m);
     a->message = &m.base;
-    deliver(a);
+    client_answer_deliver(a);
 }
 
 /* definition: NULL, to who declared it. */
 static void
-declared(struct answer *a, const char *name, Psd__Declare *definition)
+client_answer_declared(struct fuzz_answer *a, const char *name, Psd__Declare *definition)
 {
     Psd__Declared m = PSD__DECLARED__INIT;
     unsigned which = (unsigned char)name[1] - '0';
@@ -106,11 +106,11 @@ declared(struct answer *a, const char *name, Psd__Declare *definition)
     if (which < WORLD_VARS)
         a->world->var[which].id[a->shard] = m.var;
     a->message = &m.base;
-    deliver(a);
+    client_answer_deliver(a);
 }
 
 static void
-attached(struct answer *a, const Psd__Attach *attach)
+client_answer_attached(struct fuzz_answer *a, const Psd__Attach *attach)
 {
     const struct world_definition *d = &client_world_definitions[((unsigned char)attach->name[1] - '0') % WORLD_VARS];
     Psd__Declare m = PSD__DECLARE__INIT;
@@ -126,11 +126,11 @@ attached(struct answer *a, const Psd__Attach *attach)
     m.dims = dims;
     m.init = &init;
     m.optimizer = wire_optimizer_message(&optimizer, &room);
-    declared(a, attach->name, a->lie == 5 ? NULL : &m);
+    client_answer_declared(a, attach->name, a->lie == 5 ? NULL : &m);
 }
 
 static uint64_t
-block_bytes(const struct answer *a, uint32_t var, uint32_t block)
+block_bytes(const struct fuzz_answer *a, uint32_t var, uint32_t block)
 {
     for (int i = 0; i < WORLD_VARS; i++) {
         const struct world_var *v = &a->world->var[i];
@@ -142,7 +142,8 @@ block_bytes(const struct answer *a, uint32_t var, uint32_t block)
 }
 
 static void
-data(struct answer *a, uint64_t seq, size_t n, const uint32_t *var, const uint32_t *block, const uint64_t *newer_than)
+client_answer_data(struct fuzz_answer *a, uint64_t seq, size_t n, const uint32_t *var, const uint32_t *block,
+                   const uint64_t *newer_than)
 {
     Psd__Data m = PSD__DATA__INIT;
 
@@ -162,11 +163,11 @@ data(struct answer *a, uint64_t seq, size_t n, const uint32_t *var, const uint32
     m.seq = a->lie == 6 ? bytes_number(a->in) : seq;
     m.clock = bytes_one(a->in);
     a->message = &m.base;
-    deliver(a);
+    client_answer_deliver(a);
 }
 
 static void
-ack(struct answer *a, uint64_t seq, size_t blocks)
+client_answer_ack(struct fuzz_answer *a, uint64_t seq, size_t blocks)
 {
     Psd__Ack m = PSD__ACK__INIT;
     Psd__AckBlocks differ = PSD__ACK_BLOCKS__INIT, *all_differ[1] = {&differ};
@@ -189,11 +190,11 @@ ack(struct answer *a, uint64_t seq, size_t blocks)
         m.blocks = all_differ;
     }
     a->message = &m.base;
-    deliver(a);
+    client_answer_deliver(a);
 }
 
 static void
-report(struct answer *a, const Psd__Query *query)
+client_answer_report(struct fuzz_answer *a, const Psd__Query *query)
 {
     Psd__Report m = PSD__REPORT__INIT;
     Psd__BlockedReport blocked = PSD__BLOCKED_REPORT__INIT, *all_blocked[1] = {&blocked};
@@ -211,12 +212,12 @@ report(struct answer *a, const Psd__Query *query)
         m.blocked = all_blocked;
     }
     a->message = &m.base;
-    deliver(a);
+    client_answer_deliver(a);
 }
 
 /* What is told as it came. */
 static void
-told(struct answer *a, enum msg_type type)
+client_answer_outcome(struct fuzz_answer *a, enum msg_type type)
 {
     static const Psd__SaveDone saved = PSD__SAVE_DONE__INIT;
     static const Psd__CheckpointDone written = PSD__CHECKPOINT_DONE__INIT;
@@ -228,12 +229,12 @@ told(struct answer *a, enum msg_type type)
                  : a->type == MSG_CHECKPOINT_DONE ? &written.base
                  : a->type == MSG_EVICTED         ? &evicted.base
                                                   : &restored.base;
-    deliver(a);
+    client_answer_deliver(a);
 }
 
 /* The step of its data that ends so counts in all of its blocks. */
 static void
-ticked(struct answer *a, const Psd__Tick *tick)
+client_answer_ticked(struct fuzz_answer *a, const Psd__Tick *tick)
 {
     struct world_link *l = &a->world->link[a->shard];
 
@@ -241,11 +242,11 @@ ticked(struct answer *a, const Psd__Tick *tick)
         l->cursor = (struct ps_cursor){tick->cursor->epoch, tick->cursor->position};
         l->has_cursor = true;
     }
-    ack(a, tick->seq, 0);
+    client_answer_ack(a, tick->seq, 0);
 }
 
 static void
-answer_error(struct answer *a)
+answer_error(struct fuzz_answer *a)
 {
     Psd__Error m = PSD__ERROR__INIT;
 
@@ -253,13 +254,14 @@ answer_error(struct answer *a)
     m.code = bytes_below(a->in, PS_ERR_COUNT + 2);
     m.text = "no";
     a->message = &m.base;
-    deliver(a);
+    client_answer_deliver(a);
 }
 
 void
-client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const struct heard *h, uint8_t lie)
+client_answer(struct fuzz_bytes *in, struct client_world *w, uint32_t shard, const struct client_received *h,
+              uint8_t lie)
 {
-    struct answer made = {.in = in, .world = w, .shard = shard, .lie = lie}, *a = &made;
+    struct fuzz_answer made = {.in = in, .world = w, .shard = shard, .lie = lie}, *a = &made;
     struct wire_msg msg;
     struct ps_error e;
     Psd__SetDone done = PSD__SET_DONE__INIT;
@@ -273,58 +275,58 @@ client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const st
     }
     switch (msg.type) {
     case MSG_HELLO:
-        welcome(a, msg.u.hello);
+        client_answer_welcome(a, msg.u.hello);
         break;
     case MSG_DECLARE:
-        declared(a, msg.u.declare->name, NULL);
+        client_answer_declared(a, msg.u.declare->name, NULL);
         break;
     case MSG_ATTACH:
-        attached(a, msg.u.attach);
+        client_answer_attached(a, msg.u.attach);
         break;
     case MSG_PULL:
-        data(a, 0, msg.u.pull->n_var, msg.u.pull->var, msg.u.pull->block,
-             msg.u.pull->n_newer_than > 0 ? msg.u.pull->newer_than : NULL);
+        client_answer_data(a, 0, msg.u.pull->n_var, msg.u.pull->var, msg.u.pull->block,
+                           msg.u.pull->n_newer_than > 0 ? msg.u.pull->newer_than : NULL);
         break;
     case MSG_PUSH:
         if (msg.u.push->want_value && a->lie != 9)
-            data(a, msg.u.push->seq, msg.u.push->n_var, msg.u.push->var, msg.u.push->block, NULL);
+            client_answer_data(a, msg.u.push->seq, msg.u.push->n_var, msg.u.push->var, msg.u.push->block, NULL);
         else
-            ack(a, msg.u.push->seq, msg.u.push->n_var);
+            client_answer_ack(a, msg.u.push->seq, msg.u.push->n_var);
         break;
     case MSG_TICK:
-        ticked(a, msg.u.tick);
+        client_answer_ticked(a, msg.u.tick);
         break;
     case MSG_BARRIER:
-        ack(a, msg.u.barrier->seq, 0);
+        client_answer_ack(a, msg.u.barrier->seq, 0);
         break;
     case MSG_SKIP:
-        ack(a, msg.u.skip->seq, 0);
+        client_answer_ack(a, msg.u.skip->seq, 0);
         break;
     case MSG_QUERY:
-        report(a, msg.u.query);
+        client_answer_report(a, msg.u.query);
         break;
     case MSG_PING:
         a->type = MSG_PONG;
         a->message = &msg.u.ping->base;
-        deliver(a);
+        client_answer_deliver(a);
         break;
     case MSG_SAVE:
-        told(a, MSG_SAVE_DONE);
+        client_answer_outcome(a, MSG_SAVE_DONE);
         break;
     case MSG_CHECKPOINT:
-        told(a, MSG_CHECKPOINT_DONE);
+        client_answer_outcome(a, MSG_CHECKPOINT_DONE);
         break;
     case MSG_RESTORE:
-        told(a, MSG_RESTORE_DONE);
+        client_answer_outcome(a, MSG_RESTORE_DONE);
         break;
     case MSG_EVICT:
-        told(a, MSG_EVICTED);
+        client_answer_outcome(a, MSG_EVICTED);
         break;
     case MSG_SET:
         a->type = MSG_SET_DONE;
         done.variables = 2;
         a->message = &done.base;
-        deliver(a);
+        client_answer_deliver(a);
         break;
     default:
         break; /* CANCEL, GOODBYE, DRAIN */

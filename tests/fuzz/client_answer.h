@@ -11,7 +11,8 @@
 
 /* Answer h, a frame that this shard heard. What the lie needs to know is chosen from `in`. The frame begins; its
  * payload comes with client_world_end_frame(). */
-void client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const struct heard *h, uint8_t lie);
+void client_answer(struct fuzz_bytes *in, struct client_world *w, uint32_t shard, const struct client_received *h,
+                   uint8_t lie);
 
 /* Any message, packed. */
 void client_message(struct client_world *w, uint32_t shard, enum msg_type type, uint64_t request,

@@ -10,7 +10,7 @@ const struct world_definition client_world_definitions[WORLD_VARS] = {
 /* ---- Frames that the core sends ---- */
 
 static void
-touch(const void *data, size_t len)
+client_world_touch(const void *data, size_t len)
 {
     const volatile uint8_t *bytes = data;
 
@@ -26,18 +26,18 @@ read_send(const struct core_send *send)
 {
     size_t len = 0;
 
-    touch(send->head, send->head_len);
+    client_world_touch(send->head, send->head_len);
     for (size_t i = 0; i < send->parts_len; i++) {
-        touch(send->parts[i].data, send->parts[i].len);
+        client_world_touch(send->parts[i].data, send->parts[i].len);
         len += send->parts[i].len;
     }
     ps_assert(len == send->payload_len);
 }
 
 static void
-hear(struct client_world *w, struct world_link *l, const struct core_send *send)
+client_world_receive(struct client_world *w, struct world_link *l, const struct core_send *send)
 {
-    struct heard *h;
+    struct client_received *h;
     struct wire_msg msg;
     struct ps_error e;
 
@@ -63,7 +63,7 @@ send_frame(struct client_world *w, uint32_t shard, struct core_send *send)
 
     ps_assert(s != NULL && w->link[shard].connected);
     read_send(send);
-    hear(w, &w->link[shard], send);
+    client_world_receive(w, &w->link[shard], send);
     *s = (struct sending){.send = send};
     while (*at != NULL)
         at = &(*at)->next;
@@ -197,7 +197,7 @@ client_world_begin(struct client_world *w, uint32_t shard, const struct frame_he
 
 /* What the bytes are does not matter to the core. */
 static void
-fill(const struct client_world *w, const struct world_link *l)
+client_world_fill(const struct client_world *w, const struct world_link *l)
 {
     for (size_t i = 0; i < l->place.n; i++) {
         ps_assert(is_lent(w, &l->place.parts[i]));
@@ -216,7 +216,7 @@ client_world_end_frame(struct client_world *w, uint32_t shard)
     if (!l->reading)
         return;
     if (!l->discarded)
-        fill(w, l);
+        client_world_fill(w, l);
     if (!elsewhere) {
         payload = calloc(1, head.payload_len);
         ps_assert(payload != NULL);
@@ -232,7 +232,7 @@ client_world_end_frame(struct client_world *w, uint32_t shard)
 /* ---- Actions ---- */
 
 static void
-perform(struct client_world *w, const struct core_action *a)
+client_world_do(struct client_world *w, const struct core_action *a)
 {
     struct world_link *l = &w->link[a->shard];
 
@@ -276,7 +276,7 @@ take_buffers(struct world_op *o)
 }
 
 static void
-attached(struct client_world *w, struct world_op *o)
+client_world_attached(struct client_world *w, struct world_op *o)
 {
     struct world_var *v = &w->var[o->attaches - 1];
 
@@ -293,7 +293,7 @@ client_world_perform(struct client_world *w)
     struct core_action a;
 
     while (core_next_action(w->core, &a))
-        perform(w, &a);
+        client_world_do(w, &a);
     for (int i = 0; i < WORLD_OPS; i++) {
         struct world_op *o = &w->op[i];
         struct ps_error e = {0};
@@ -305,7 +305,7 @@ client_world_perform(struct client_world *w)
         if (o->declares != 0 && e.code == PS_OK)
             w->var[o->declares - 1].ready = true;
         if (o->attaches != 0 && e.code == PS_OK)
-            attached(w, o);
+            client_world_attached(w, o);
     }
 }
 

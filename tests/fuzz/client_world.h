@@ -29,7 +29,7 @@ struct world_definition {
 extern const struct world_definition client_world_definitions[WORLD_VARS];
 
 /* A frame that a shard got. */
-struct heard {
+struct client_received {
     struct frame_head head;
     uint8_t *meta;
 };
@@ -44,7 +44,7 @@ struct sending {
 struct world_link {
     bool open, connected;
     struct sending *sending;
-    struct heard heard[WORLD_HEARD]; /* the newest, to be answered */
+    struct client_received heard[WORLD_HEARD]; /* the newest, to be answered */
     size_t heard_len;
     struct ps_cursor cursor; /* of the newest tick that it took; what an honest welcome says */
     bool has_cursor;

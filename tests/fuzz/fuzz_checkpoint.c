@@ -36,7 +36,7 @@ check_places(const struct safetensors *s)
 
 /* The bytes stand for a whole file; values may go on behind them, as far as the second byte says. */
 static void
-header(struct bytes *b)
+fuzz_checkpoint_header(struct fuzz_bytes *b)
 {
     uint64_t more = (uint64_t)bytes_one(b) * 4, n;
     struct safetensors s = {0};
@@ -90,7 +90,7 @@ check_files(const struct checkpoint *c)
 }
 
 static void
-manifest(struct bytes *b)
+fuzz_checkpoint_manifest(struct fuzz_bytes *b)
 {
     struct checkpoint c;
     struct ps_error e = {0};
@@ -113,11 +113,11 @@ manifest(struct bytes *b)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct bytes b = {data, size};
+    struct fuzz_bytes b = {data, size};
 
     if (bytes_below(&b, 2) == 0)
-        header(&b);
+        fuzz_checkpoint_header(&b);
     else
-        manifest(&b);
+        fuzz_checkpoint_manifest(&b);
     return 0;
 }

@@ -7,8 +7,8 @@
 
 #define STEPS_MAX 600
 
-struct script {
-    struct bytes in;
+struct client_script {
+    struct fuzz_bytes in;
     struct client_world world;
     uint64_t lives;
 };
@@ -16,14 +16,14 @@ struct script {
 /* ---- Callers ---- */
 
 static struct world_op *
-any_op(struct script *s)
+any_op(struct client_script *s)
 {
     return &s->world.op[bytes_below(&s->in, WORLD_OPS)];
 }
 
 /* One that is not used; the oldest is freed when all are, done or not. */
 static struct world_op *
-new_op(struct script *s)
+new_op(struct client_script *s)
 {
     struct client_world *w = &s->world;
 
@@ -35,7 +35,7 @@ new_op(struct script *s)
 }
 
 static void
-started(struct script *s, struct world_op *o, enum ps_err err, const struct ps_error *e)
+fuzz_client_started(struct client_script *s, struct world_op *o, enum ps_err err, const struct ps_error *e)
 {
     if (err != PS_OK) {
         ps_assert(err == e->code && e->text[0] != '\0');
@@ -49,7 +49,7 @@ started(struct script *s, struct world_op *o, enum ps_err err, const struct ps_e
 }
 
 static float *
-floats(uint64_t n)
+fuzz_client_floats(uint64_t n)
 {
     float *x = calloc(n, sizeof *x);
 
@@ -58,7 +58,7 @@ floats(uint64_t n)
 }
 
 static void
-declare(struct script *s)
+fuzz_client_declare(struct client_script *s)
 {
     size_t which = bytes_below(&s->in, WORLD_VARS);
     const struct world_definition *d = &client_world_definitions[which];
@@ -79,11 +79,11 @@ declare(struct script *s)
         layout_init(&v->layout, v->elements, optimizer_slots(&spec.optimizer));
         o->declares = which + 1;
     }
-    started(s, o, err, &e);
+    fuzz_client_started(s, o, err, &e);
 }
 
 static void
-attach(struct script *s)
+fuzz_client_attach(struct client_script *s)
 {
     size_t which = bytes_below(&s->in, WORLD_VARS);
     char name[] = {'v', (char)('0' + which), '\0'};
@@ -91,12 +91,12 @@ attach(struct script *s)
     struct ps_error e = {0};
 
     o->attaches = which + 1;
-    started(s, o, core_attach(s->world.core, name, &o->op, &e), &e);
+    fuzz_client_started(s, o, core_attach(s->world.core, name, &o->op, &e), &e);
 }
 
 /* Some variables that are declared, each once, with buffers for them. */
 static size_t
-some_vars(struct script *s, struct world_op *o, struct core_var *vars[], bool grads, bool out)
+some_vars(struct client_script *s, struct world_op *o, struct core_var *vars[], bool grads, bool out)
 {
     uint8_t which = bytes_one(&s->in);
 
@@ -107,15 +107,15 @@ some_vars(struct script *s, struct world_op *o, struct core_var *vars[], bool gr
             continue;
         vars[o->n] = v->var;
         o->len[o->n] = v->elements;
-        o->grads[o->n] = grads ? floats(v->elements) : NULL;
-        o->out[o->n] = out ? floats(v->elements) : NULL;
+        o->grads[o->n] = grads ? fuzz_client_floats(v->elements) : NULL;
+        o->out[o->n] = out ? fuzz_client_floats(v->elements) : NULL;
         o->n++;
     }
     return o->n;
 }
 
 static void
-pull(struct script *s)
+fuzz_client_pull(struct client_script *s)
 {
     uint8_t how = bytes_one(&s->in);
     struct ps_pull_options options = {.newer_than = how % 4, .only_changed = how & 16, .now = how & 32};
@@ -125,12 +125,13 @@ pull(struct script *s)
     struct ps_error e = {0};
 
     if (n > 0)
-        started(s, o, core_pull(s->world.core, n, vars, o->out, how & 64 ? &options : NULL, &o->op, &e), &e);
+        fuzz_client_started(s, o, core_pull(s->world.core, n, vars, o->out, how & 64 ? &options : NULL, &o->op, &e),
+                            &e);
 }
 
 /* Where the step's data ends: mostly all of its pushes say the same, past where it begins. */
 static struct ps_cursor
-some_cursor(struct script *s, bool odd)
+some_cursor(struct client_script *s, bool odd)
 {
     struct ps_cursor cursor = core_cursor(s->world.core);
 
@@ -140,7 +141,7 @@ some_cursor(struct script *s, bool odd)
 }
 
 static void
-push(struct script *s)
+fuzz_client_push(struct client_script *s)
 {
     uint8_t how = bytes_one(&s->in);
     struct ps_cursor cursor = some_cursor(s, (how & 96) == 96);
@@ -162,31 +163,31 @@ push(struct script *s)
             free(o->grads[i]);
             o->grads[i] = NULL;
         }
-    started(s, o, err, &e);
+    fuzz_client_started(s, o, err, &e);
 }
 
 static void
-tick(struct script *s)
+fuzz_client_tick(struct client_script *s)
 {
     struct world_op *o = new_op(s);
     struct ps_error e = {0};
     enum ps_err err = core_set_metrics(s->world.core, 2, (double[]){1, 0.5}, NULL);
 
     (void)err; /* an observer may not, nor one that has failed: the tick says so, too */
-    started(s, o, core_tick(s->world.core, &o->op, &e), &e);
+    fuzz_client_started(s, o, core_tick(s->world.core, &o->op, &e), &e);
 }
 
 static void
-barrier(struct script *s)
+fuzz_client_barrier(struct client_script *s)
 {
     struct world_op *o = new_op(s);
     struct ps_error e = {0};
 
-    started(s, o, core_barrier(s->world.core, "here", &o->op, &e), &e);
+    fuzz_client_started(s, o, core_barrier(s->world.core, "here", &o->op, &e), &e);
 }
 
 static void
-ask(struct script *s)
+fuzz_client_ask(struct client_script *s)
 {
     struct core *core = s->world.core;
     uint8_t how = bytes_one(&s->in);
@@ -199,23 +200,23 @@ ask(struct script *s)
 
     switch (how / 2 % 4) {
     case 0:
-        started(s, o, core_query(core, shard, (enum ps_query)(how / 8 % 6), NULL, NULL, &o->op, &e), &e);
+        fuzz_client_started(s, o, core_query(core, shard, (enum ps_query)(how / 8 % 6), NULL, NULL, &o->op, &e), &e);
         break;
     case 1:
-        started(s, o, core_ping(core, shard, &o->op, &e), &e);
+        fuzz_client_started(s, o, core_ping(core, shard, &o->op, &e), &e);
         break;
     case 2:
-        started(s, o, core_set(core, &setting, &o->op, &e), &e);
+        fuzz_client_started(s, o, core_set(core, &setting, &o->op, &e), &e);
         break;
     default:
-        started(s, o, core_drain(core, shard, &o->op, &e), &e);
+        fuzz_client_started(s, o, core_drain(core, shard, &o->op, &e), &e);
         break;
     }
 }
 
 /* What psctl asks: answered as it came. */
 static void
-ask_more(struct script *s)
+ask_more(struct client_script *s)
 {
     Psd__Query query = PSD__QUERY__INIT;
     Psd__Save save = PSD__SAVE__INIT;
@@ -239,11 +240,11 @@ ask_more(struct script *s)
     checkpoint.dir = restore.dir = (char *)"/there";
     checkpoint.at_clock = how & 64;
     restore.check = how & 64;
-    started(s, o, core_ask(s->world.core, how & 1, asks[which].type, asks[which].message, &o->op, &e), &e);
+    fuzz_client_started(s, o, core_ask(s->world.core, how & 1, asks[which].type, asks[which].message, &o->op, &e), &e);
 }
 
 static void
-cancel(struct script *s)
+fuzz_client_cancel(struct client_script *s)
 {
     struct world_op *o = any_op(s);
 
@@ -255,7 +256,7 @@ cancel(struct script *s)
 }
 
 static void
-free_op(struct script *s)
+free_op(struct client_script *s)
 {
     struct world_op *o = any_op(s);
 
@@ -264,7 +265,7 @@ free_op(struct script *s)
 }
 
 static void
-why(struct script *s)
+fuzz_client_why(struct client_script *s)
 {
     struct world_op *o = any_op(s);
     struct ps_error e = {0};
@@ -278,7 +279,7 @@ why(struct script *s)
 }
 
 static void
-rejoin(struct script *s)
+fuzz_client_rejoin(struct client_script *s)
 {
     if (core_fatal(s->world.core, NULL) == PS_OK && bytes_one(&s->in) < 192)
         return;
@@ -289,7 +290,7 @@ rejoin(struct script *s)
 /* ---- The network ---- */
 
 static void
-connect(struct script *s)
+fuzz_client_connect(struct client_script *s)
 {
     uint8_t how = bytes_one(&s->in);
 
@@ -297,7 +298,7 @@ connect(struct script *s)
 }
 
 static void
-lose(struct script *s)
+fuzz_client_lose(struct client_script *s)
 {
     static const enum ps_err codes[] = {PS_ERR_CLOSED, PS_ERR_UNREACHABLE, PS_ERR_IO, PS_ERR_PROTOCOL};
     uint8_t how = bytes_one(&s->in);
@@ -306,7 +307,7 @@ lose(struct script *s)
 }
 
 static void
-sent(struct script *s)
+fuzz_client_sent(struct client_script *s)
 {
     uint8_t how = bytes_one(&s->in);
 
@@ -315,13 +316,13 @@ sent(struct script *s)
 }
 
 static void
-hold(struct script *s)
+fuzz_client_hold(struct client_script *s)
 {
     s->world.hold = !s->world.hold;
 }
 
 static void
-pass(struct script *s)
+fuzz_client_pass(struct client_script *s)
 {
     static const uint64_t ms[] = {1, 20, 1000, 6000, 31000};
 
@@ -335,12 +336,12 @@ pass(struct script *s)
 
 /* Which frame, what is the lie, and whether its payload waits on the way. */
 static void
-some_answer(struct script *s)
+some_answer(struct client_script *s)
 {
     uint8_t how = bytes_one(&s->in), lie = bytes_one(&s->in);
     uint32_t shard = how & 1;
     struct world_link *l = &s->world.link[shard];
-    struct heard h;
+    struct client_received h;
     size_t which;
 
     client_world_end_frame(&s->world, shard);
@@ -364,14 +365,14 @@ some_answer(struct script *s)
 
 /* Both shards are honest for a while. */
 static void
-answers(struct script *s)
+fuzz_client_answers(struct client_script *s)
 {
-    struct bytes none = {0}, rest = s->in;
+    struct fuzz_bytes none = {0}, rest = s->in;
 
     for (uint32_t round = 0; round < 8; round++) {
         uint8_t how[2] = {(uint8_t)(64 | (round & 1)), 0};
 
-        s->in = (struct bytes){how, 2};
+        s->in = (struct fuzz_bytes){how, 2};
         client_world_connect(&s->world, round & 1, true);
         some_answer(s);
         s->in = none;
@@ -380,13 +381,13 @@ answers(struct script *s)
 }
 
 static void
-end_frame(struct script *s)
+end_frame(struct client_script *s)
 {
     client_world_end_frame(&s->world, bytes_below(&s->in, WORLD_SHARDS));
 }
 
 static void
-event(struct script *s)
+fuzz_client_event(struct client_script *s)
 {
     Psd__Event m = PSD__EVENT__INIT;
     uint8_t how = bytes_one(&s->in);
@@ -398,7 +399,7 @@ event(struct script *s)
 }
 
 static void
-raw_frame(struct script *s)
+raw_frame(struct client_script *s)
 {
     uint8_t how = bytes_one(&s->in);
     struct frame_head head = {.version = FRAME_VERSION, .type = (uint16_t)(1 + bytes_below(&s->in, MSG_TYPE_MAX - 1))};
@@ -411,17 +412,40 @@ raw_frame(struct script *s)
     client_world_begin(&s->world, how & 1, &head, (uint8_t *)bytes_text(&s->in, head.meta_len));
 }
 
-static void (*const steps[])(struct script *) = {
-    answers,   some_answer, declare,     pull,        push, tick, connect, barrier,  ask,
-    cancel,    free_op,     why,         rejoin,      lose, sent, hold,    pass,     event,
-    end_frame, raw_frame,   some_answer, some_answer, pull, push, attach,  ask_more,
+static void (*const steps[])(struct client_script *) = {
+    fuzz_client_answers,
+    some_answer,
+    fuzz_client_declare,
+    fuzz_client_pull,
+    fuzz_client_push,
+    fuzz_client_tick,
+    fuzz_client_connect,
+    fuzz_client_barrier,
+    fuzz_client_ask,
+    fuzz_client_cancel,
+    free_op,
+    fuzz_client_why,
+    fuzz_client_rejoin,
+    fuzz_client_lose,
+    fuzz_client_sent,
+    fuzz_client_hold,
+    fuzz_client_pass,
+    fuzz_client_event,
+    end_frame,
+    raw_frame,
+    some_answer,
+    some_answer,
+    fuzz_client_pull,
+    fuzz_client_push,
+    fuzz_client_attach,
+    ask_more,
 };
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const char *const addresses[WORLD_SHARDS] = {"127.0.0.1:4000", "127.0.0.1:4001"};
-    struct script s = {.in = {bytes, size}};
+    struct client_script s = {.in = {bytes, size}};
     uint8_t how = bytes_one(&s.in);
     struct core_config config = {.cluster = "fuzz",
                                  .shards = WORLD_SHARDS,

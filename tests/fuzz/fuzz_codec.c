@@ -11,7 +11,7 @@
 #define ELEMENTS_MAX 1100
 
 static void
-from_a_peer(struct bytes *b, enum ps_compress_kind kind, size_t n)
+from_a_peer(struct fuzz_bytes *b, enum ps_compress_kind kind, size_t n)
 {
     size_t size = b->left / 4 * 4, bytes;
     char *data = bytes_text(b, size);
@@ -31,7 +31,7 @@ from_a_peer(struct bytes *b, enum ps_compress_kind kind, size_t n)
 }
 
 static void
-there_and_back(struct bytes *b, const struct ps_compress *how, size_t n)
+there_and_back(struct fuzz_bytes *b, const struct ps_compress *how, size_t n)
 {
     size_t size = codec_size_max(how, n), bytes, used;
     float *gradient = calloc(n, sizeof *gradient), *residual = calloc(n, sizeof *residual), *x = malloc(n * sizeof *x);
@@ -62,7 +62,7 @@ there_and_back(struct bytes *b, const struct ps_compress *how, size_t n)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct bytes b = {data, size};
+    struct fuzz_bytes b = {data, size};
     struct ps_compress how = {.kind = (enum ps_compress_kind)(1 + bytes_below(&b, PS_COMPRESS_KINDS - 1))};
     size_t n = 1 + (bytes_one(&b) * 256u + bytes_one(&b)) % ELEMENTS_MAX;
     uint8_t way = bytes_one(&b);

@@ -36,7 +36,7 @@ check_options(const struct options *o)
 }
 
 static void
-visit(void *arg, const char *name, bool reloadable, const char *was, const char *is)
+fuzz_config_visit(void *arg, const char *name, bool reloadable, const char *was, const char *is)
 {
     (void)reloadable;
     ps_assert(name != NULL && was != NULL && is != NULL);
@@ -57,7 +57,7 @@ options_from(int argc, char **argv)
     } else if (o.line.asked == COMMAND_RUN && !o.sample_config) {
         check_options(&o);
         ps_assert(options_parse(&defaults, 1, plain, &e) == PS_OK);
-        options_compare(&defaults, &o, visit, &differ);
+        options_compare(&defaults, &o, fuzz_config_visit, &differ);
         options_reload(&defaults, &o);
         options_finish(&defaults);
         if ((err = options_apply_shards(&o, "127.0.0.1:7420,127.0.0.1:7421", &e)) != PS_OK)
@@ -67,7 +67,7 @@ options_from(int argc, char **argv)
 }
 
 static void
-configuration(struct bytes *b)
+fuzz_config_file(struct fuzz_bytes *b)
 {
     char path[BYTES_PATH_MAX];
     int fd = bytes_file(b, path);
@@ -80,7 +80,7 @@ configuration(struct bytes *b)
 
 /* Words between line ends. --config is not among them: it would read files of this machine. */
 static int
-words(char *name, char *text, char *argv[WORDS_MAX + 2])
+fuzz_config_words(char *name, char *text, char *argv[WORDS_MAX + 2])
 {
     int argc = 1;
 
@@ -93,20 +93,20 @@ words(char *name, char *text, char *argv[WORDS_MAX + 2])
 }
 
 static void
-command_line(struct bytes *b)
+command_line(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left), *argv[WORDS_MAX + 2], name[] = "psd";
-    int argc = words(name, text, argv);
+    int argc = fuzz_config_words(name, text, argv);
 
     options_from(argc, argv);
     free(text);
 }
 
 static void
-psrun_line(struct bytes *b)
+psrun_line(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left), *argv[WORDS_MAX + 2], name[] = "psrun";
-    int argc = words(name, text, argv);
+    int argc = fuzz_config_words(name, text, argv);
     struct plan_settings settings;
     struct command_line line;
     struct ps_error e = {0};
@@ -123,7 +123,7 @@ psrun_line(struct bytes *b)
 /* ---- How to learn ---- */
 
 static void
-optimizer(struct bytes *b)
+fuzz_config_optimizer(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left), written[PS_OPTIMIZER_TEXT_MAX];
     struct ps_optimizer o, again;
@@ -142,7 +142,7 @@ optimizer(struct bytes *b)
 }
 
 static void
-schedule(struct bytes *b)
+fuzz_config_schedule(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left);
     struct ps_schedule out;
@@ -158,7 +158,7 @@ schedule(struct bytes *b)
 }
 
 static void
-clip(struct bytes *b)
+fuzz_config_clip(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left);
     struct ps_clip out;
@@ -173,7 +173,7 @@ clip(struct bytes *b)
 }
 
 static void
-age(struct bytes *b)
+fuzz_config_age(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left);
     struct age_policy out;
@@ -203,7 +203,7 @@ is_small(const struct ps_layer *layers, size_t count)
 
 /* Parsed is not yet possible: shapes must follow each other. */
 static void
-build(const struct ps_layer *layers, size_t count)
+fuzz_config_build(const struct ps_layer *layers, size_t count)
 {
     static ps_device *device; /* for the life of the program */
     struct ps_network_spec spec = {.rank = layers[0].kind == PS_LAYER_EMBEDDING ? 1 : 3,
@@ -225,7 +225,7 @@ build(const struct ps_layer *layers, size_t count)
 }
 
 static void
-network(struct bytes *b)
+fuzz_config_network(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left);
     struct ps_layer layers[PS_LAYERS_MAX];
@@ -240,15 +240,15 @@ network(struct bytes *b)
     for (size_t i = 0; err == PS_OK && i < count; i++)
         ps_assert(layers[i].kind < PS_LAYER_KINDS);
     if (err == PS_OK && is_small(layers, count))
-        build(layers, count);
+        fuzz_config_build(layers, count);
     free(text);
 }
 
 static void
-assignments(struct bytes *b)
+fuzz_config_assignments(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left), *argv[WORDS_MAX + 2];
-    int n = words(NULL, text, argv) - 1;
+    int n = fuzz_config_words(NULL, text, argv) - 1;
     struct assignments *out = malloc(sizeof *out);
     struct ps_error e = {0};
     enum ps_err err;
@@ -268,7 +268,7 @@ assignments(struct bytes *b)
 /* ---- Numbers and names ---- */
 
 static void
-number(struct bytes *b)
+fuzz_config_number(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left), written[NUMBER_TEXT_MAX];
     double value, again;
@@ -282,7 +282,7 @@ number(struct bytes *b)
 }
 
 static void
-units(struct bytes *b)
+fuzz_config_units(struct fuzz_bytes *b)
 {
     static const struct {
         const struct unit *units;
@@ -302,7 +302,7 @@ units(struct bytes *b)
 }
 
 static void
-pattern(struct bytes *b)
+fuzz_config_pattern(struct fuzz_bytes *b)
 {
     size_t half = bytes_one(b);
     char *glob = bytes_text(b, half), *name = bytes_text(b, b->left);
@@ -319,10 +319,11 @@ pattern(struct bytes *b)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const readers[])(struct bytes *) = {configuration, command_line, psrun_line, optimizer,
-                                                      schedule,      clip,         age,        network,
-                                                      assignments,   number,       units,      pattern};
-    struct bytes b = {data, size};
+    static void (*const readers[])(struct fuzz_bytes *) = {
+        fuzz_config_file,        command_line,       psrun_line,        fuzz_config_optimizer,
+        fuzz_config_schedule,    fuzz_config_clip,   fuzz_config_age,   fuzz_config_network,
+        fuzz_config_assignments, fuzz_config_number, fuzz_config_units, fuzz_config_pattern};
+    struct fuzz_bytes b = {data, size};
 
     readers[bytes_below(&b, ARRAY_LEN(readers))](&b);
     return 0;

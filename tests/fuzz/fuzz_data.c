@@ -128,7 +128,7 @@ use_dataset(struct ps_dataset *d)
 /* ---- The readers ---- */
 
 static void
-idx(struct bytes *b)
+fuzz_data_idx(struct fuzz_bytes *b)
 {
     size_t len = b->left;
     void *bytes = malloc(len + (len == 0)); /* taken whatever the result */
@@ -145,7 +145,7 @@ idx(struct bytes *b)
 }
 
 static struct ps_csv_options
-csv_options(struct bytes *b)
+csv_options(struct fuzz_bytes *b)
 {
     static const char delimiters[] = {0, ',', ';', '\t', ' '};
 
@@ -154,7 +154,7 @@ csv_options(struct bytes *b)
 }
 
 static void
-csv(struct bytes *b)
+fuzz_data_csv(struct fuzz_bytes *b)
 {
     struct ps_csv_options options = csv_options(b);
     size_t len = b->left;
@@ -171,13 +171,13 @@ csv(struct bytes *b)
 }
 
 static struct ps_libsvm_options
-libsvm_options(struct bytes *b)
+libsvm_options(struct fuzz_bytes *b)
 {
     return (struct ps_libsvm_options){.base = (enum ps_libsvm_base)bytes_below(b, 3), .columns = bytes_below(b, 20)};
 }
 
 static void
-libsvm(struct bytes *b)
+fuzz_data_libsvm(struct fuzz_bytes *b)
 {
     struct ps_libsvm_options options = libsvm_options(b);
     size_t len = b->left;
@@ -195,7 +195,7 @@ libsvm(struct bytes *b)
 
 /* Gzip or not, as it comes. */
 static void
-whole_file(struct bytes *b)
+whole_file(struct fuzz_bytes *b)
 {
     char path[BYTES_PATH_MAX];
     int fd = bytes_file(b, path);
@@ -214,7 +214,7 @@ whole_file(struct bytes *b)
 }
 
 static void
-dataset_of_images(struct bytes *b)
+dataset_of_images(struct fuzz_bytes *b)
 {
     bool labels = bytes_below(b, 2) != 0;
     char path[BYTES_PATH_MAX];
@@ -231,7 +231,7 @@ dataset_of_images(struct bytes *b)
 }
 
 static void
-dataset_of_table(struct bytes *b)
+dataset_of_table(struct fuzz_bytes *b)
 {
     struct ps_csv_options options = csv_options(b);
     long label = (long)bytes_below(b, 6) - 1;
@@ -249,7 +249,7 @@ dataset_of_table(struct bytes *b)
 }
 
 static void
-sparse_file(struct bytes *b)
+sparse_file(struct fuzz_bytes *b)
 {
     struct ps_libsvm_options options = libsvm_options(b);
     char path[BYTES_PATH_MAX];
@@ -268,9 +268,9 @@ sparse_file(struct bytes *b)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const readers[])(struct bytes *) = {
-        idx, csv, libsvm, whole_file, dataset_of_images, dataset_of_table, sparse_file};
-    struct bytes b = {data, size};
+    static void (*const readers[])(struct fuzz_bytes *) = {
+        fuzz_data_idx, fuzz_data_csv, fuzz_data_libsvm, whole_file, dataset_of_images, dataset_of_table, sparse_file};
+    struct fuzz_bytes b = {data, size};
 
     readers[bytes_below(&b, ARRAY_LEN(readers))](&b);
     return 0;

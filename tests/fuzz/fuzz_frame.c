@@ -26,7 +26,7 @@ static struct fuzz_counts {
 
 /* The cuts, from the input's first bytes (xorshift). */
 static uint64_t
-next(uint64_t *state)
+fuzz_frame_next(uint64_t *state)
 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -34,7 +34,7 @@ next(uint64_t *state)
     return *state;
 }
 
-struct target {
+struct fuzz_target {
     struct frame_reader reader;
     struct arena arena;
     struct buffer_pool buffers;
@@ -45,14 +45,14 @@ struct target {
 };
 
 static void
-touch(struct target *t, const uint8_t *bytes, size_t n)
+fuzz_frame_touch(struct fuzz_target *t, const uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; bytes != NULL && i < n; i++)
         t->sum += bytes[i];
 }
 
 static void
-accept_again(struct target *t, const struct wire_msg *msg)
+accept_again(struct fuzz_target *t, const struct wire_msg *msg)
 {
     size_t len;
     struct frame_head head;
@@ -73,13 +73,13 @@ accept_again(struct target *t, const struct wire_msg *msg)
 }
 
 static void
-decode(struct target *t)
+fuzz_frame_decode(struct fuzz_target *t)
 {
     struct frame_reader *r = &t->reader;
     struct wire_msg msg;
     struct ps_error e = {0};
 
-    touch(t, r->meta, r->head.meta_len);
+    fuzz_frame_touch(t, r->meta, r->head.meta_len);
     if (wire_decode(&r->head, r->meta, &t->arena, &msg, &e) == PS_OK) {
         counts.accepted++;
         accept_again(t, &msg);
@@ -92,14 +92,15 @@ decode(struct target *t)
 
 /* Where the payload goes is the owner's choice. */
 static void
-place(struct target *t)
+fuzz_frame_place(struct fuzz_target *t)
 {
-    size_t len = t->reader.head.payload_len, a = next(&t->cuts) % (len + 1), b = a + next(&t->cuts) % (len - a + 1);
+    size_t len = t->reader.head.payload_len, a = fuzz_frame_next(&t->cuts) % (len + 1),
+           b = a + fuzz_frame_next(&t->cuts) % (len - a + 1);
 
-    touch(t, t->reader.meta, t->reader.head.meta_len);
-    if (next(&t->cuts) % 4 == 0)
+    fuzz_frame_touch(t, t->reader.meta, t->reader.head.meta_len);
+    if (fuzz_frame_next(&t->cuts) % 4 == 0)
         frame_discard(&t->reader);
-    else if (next(&t->cuts) % 2 == 0) {
+    else if (fuzz_frame_next(&t->cuts) % 2 == 0) {
         free(t->into);
         t->into = malloc(len);
         ps_assert(t->into != NULL);
@@ -112,7 +113,7 @@ place(struct target *t)
 
 /* One read()'s worth. False when the stream is broken. */
 static bool
-feed(struct target *t, const uint8_t *data, size_t n)
+fuzz_frame_feed(struct fuzz_target *t, const uint8_t *data, size_t n)
 {
     size_t used;
 
@@ -122,13 +123,13 @@ feed(struct target *t, const uint8_t *data, size_t n)
             ps_assert(used == n);
             break;
         case FRAME_META:
-            place(t);
+            fuzz_frame_place(t);
             break;
         case FRAME_WHOLE:
             counts.frames++;
-            touch(t, t->reader.payload, t->reader.head.payload_len);
+            fuzz_frame_touch(t, t->reader.payload, t->reader.head.payload_len);
             ps_assert((uintptr_t)t->reader.payload % sizeof(float) == 0);
-            decode(t);
+            fuzz_frame_decode(t);
             break;
         case FRAME_BAD:
             ps_assert(t->reader.error.code != PS_OK && t->reader.error.text[0] != '\0');
@@ -136,16 +137,16 @@ feed(struct target *t, const uint8_t *data, size_t n)
             return false;
         }
     }
-    if (next(&t->cuts) % 8 == 0)
+    if (fuzz_frame_next(&t->cuts) % 8 == 0)
         frame_reader_trim(&t->reader);
     return true;
 }
 
 /* The next bytes in memory of exactly their length. Returns how many, 0 when the stream is broken. */
 static size_t
-read_some(struct target *t, const uint8_t *data, size_t n)
+read_some(struct fuzz_target *t, const uint8_t *data, size_t n)
 {
-    size_t cut = 1 + next(&t->cuts) % (next(&t->cuts) % 4 == 0 ? 40 : 20000), len;
+    size_t cut = 1 + fuzz_frame_next(&t->cuts) % (fuzz_frame_next(&t->cuts) % 4 == 0 ? 40 : 20000), len;
     uint8_t *scratch;
     bool good;
     void *at;
@@ -154,13 +155,13 @@ read_some(struct target *t, const uint8_t *data, size_t n)
     n = MIN(MIN(n, cut), len);
     if (at != NULL) {
         memcpy(at, data, n);
-        return feed(t, at, n) ? n : 0;
+        return fuzz_frame_feed(t, at, n) ? n : 0;
     }
     scratch = malloc(n + frame_offset(&t->reader));
     ps_assert(scratch != NULL);
     at = scratch + frame_offset(&t->reader);
     memcpy(at, data, n);
-    good = feed(t, at, n);
+    good = fuzz_frame_feed(t, at, n);
     free(scratch);
     return good ? n : 0;
 }
@@ -168,7 +169,7 @@ read_some(struct target *t, const uint8_t *data, size_t n)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct target t = {.cuts = 0x9e3779b97f4a7c15u};
+    struct fuzz_target t = {.cuts = 0x9e3779b97f4a7c15u};
 
     counts.inputs++;
     if (size < 4)
@@ -192,16 +193,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static uint64_t state = 1;
 
 static uint64_t
-below(uint64_t n)
+fuzz_frame_below(uint64_t n)
 {
-    return next(&state) % n;
+    return fuzz_frame_next(&state) % n;
 }
 
 /* Mostly small, sometimes any. */
 static uint64_t
 some_number(void)
 {
-    return below(8) == 0 ? next(&state) : below(6);
+    return fuzz_frame_below(8) == 0 ? fuzz_frame_next(&state) : fuzz_frame_below(6);
 }
 
 static char *
@@ -209,7 +210,7 @@ some_text(struct arena *arena)
 {
     static const char *const texts[] = {"",         "a",    "train",  "w/1",
                                         "\xc3\xa4", "\xff", "line\n", "a long name of a variable"};
-    const char *text = texts[below(ARRAY_LEN(texts))];
+    const char *text = texts[fuzz_frame_below(ARRAY_LEN(texts))];
     char *copy = arena_alloc(arena, strlen(text) + 1);
 
     return strcpy(copy, text);
@@ -239,7 +240,7 @@ static void
 some_value(struct arena *arena, const ProtobufCFieldDescriptor *field, void *at)
 {
     uint64_t number = some_number();
-    double real = below(4) == 0 ? (double)number : (double)below(100) / 100;
+    double real = fuzz_frame_below(4) == 0 ? (double)number : (double)fuzz_frame_below(100) / 100;
     ProtobufCBinaryData bytes;
     void *pointer;
 
@@ -252,10 +253,10 @@ some_value(struct arena *arena, const ProtobufCFieldDescriptor *field, void *at)
         memcpy(at, &pointer, sizeof pointer);
         return;
     case PROTOBUF_C_TYPE_BYTES:
-        bytes.len = below(50);
+        bytes.len = fuzz_frame_below(50);
         bytes.data = arena_alloc(arena, bytes.len + 1);
         for (size_t i = 0; i < bytes.len; i++)
-            bytes.data[i] = (uint8_t)below(256);
+            bytes.data[i] = (uint8_t)fuzz_frame_below(256);
         memcpy(at, &bytes, sizeof bytes);
         return;
     case PROTOBUF_C_TYPE_MESSAGE:
@@ -275,16 +276,16 @@ static ProtobufCMessage *
 some_message(struct arena *arena, const ProtobufCMessageDescriptor *descriptor)
 {
     uint8_t *message = arena_alloc(arena, descriptor->sizeof_message);
-    size_t same = below(4); /* arrays run in parallel, mostly */
+    size_t same = fuzz_frame_below(4); /* arrays run in parallel, mostly */
 
     descriptor->message_init((ProtobufCMessage *)message);
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-        size_t n = below(8) == 0 ? below(50) : same;
+        size_t n = fuzz_frame_below(8) == 0 ? fuzz_frame_below(50) : same;
         uint8_t *values;
 
         if (field->label != PROTOBUF_C_LABEL_REPEATED) {
-            if (below(8) != 0)
+            if (fuzz_frame_below(8) != 0)
                 some_value(arena, field, message + field->offset);
             continue;
         }
@@ -307,9 +308,9 @@ static const ProtobufCMessageDescriptor *const descriptors[MSG_TYPE_MAX] = {
 static size_t
 some_frame(struct arena *arena, uint8_t *out, size_t room)
 {
-    enum msg_type type = (enum msg_type)(1 + below(MSG_TYPE_MAX - 1));
+    enum msg_type type = (enum msg_type)(1 + fuzz_frame_below(MSG_TYPE_MAX - 1));
     bool payload = type == MSG_PUSH || type == MSG_DATA;
-    uint64_t payload_len = payload ? 4 * below(below(4) == 0 ? 10000 : 20) : 0;
+    uint64_t payload_len = payload ? 4 * fuzz_frame_below(fuzz_frame_below(4) == 0 ? 10000 : 20) : 0;
     ProtobufCMessage *message = some_message(arena, descriptors[type]);
     size_t len = wire_size(message), total = len + payload_len + frame_pad(payload_len);
 
@@ -324,17 +325,18 @@ static size_t
 some_input(uint8_t *out, size_t room)
 {
     struct arena arena = {0};
-    uint32_t cuts = (uint32_t)next(&state) | 1;
+    uint32_t cuts = (uint32_t)fuzz_frame_next(&state) | 1;
     size_t len = 4, n;
 
     memcpy(out, &cuts, 4);
-    for (uint64_t frames = 1 + below(6); frames > 0 && (n = some_frame(&arena, out + len, room - len)) > 0; frames--)
+    for (uint64_t frames = 1 + fuzz_frame_below(6); frames > 0 && (n = some_frame(&arena, out + len, room - len)) > 0;
+         frames--)
         len += n;
     arena_finish(&arena);
-    if (below(2) == 0)
-        for (uint64_t hits = 1 + below(4); hits > 0; hits--)
-            out[4 + below(len - 4)] ^= (uint8_t)(1 << below(8));
-    return below(8) == 0 ? 4 + below(len - 3) : len; /* cut off */
+    if (fuzz_frame_below(2) == 0)
+        for (uint64_t hits = 1 + fuzz_frame_below(4); hits > 0; hits--)
+            out[4 + fuzz_frame_below(len - 4)] ^= (uint8_t)(1 << fuzz_frame_below(8));
+    return fuzz_frame_below(8) == 0 ? 4 + fuzz_frame_below(len - 3) : len; /* cut off */
 }
 
 #define INPUT_MAX (512 * KIB)

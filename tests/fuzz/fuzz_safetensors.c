@@ -60,7 +60,7 @@ check_variables(const struct checkpoint *c, const struct safetensors *s)
 }
 
 static void
-plan(const struct safetensors *s, uint8_t how)
+fuzz_safetensors_plan(const struct safetensors *s, uint8_t how)
 {
     static const char *const patterns[] = {NULL, "w", "*", "?*a"};
     struct ps_optimizer optimizer;
@@ -83,7 +83,7 @@ plan(const struct safetensors *s, uint8_t how)
 
 /* Those that lie in the bytes. */
 static void
-convert(const struct safetensors *s, const uint8_t *file, size_t len)
+fuzz_safetensors_convert(const struct safetensors *s, const uint8_t *file, size_t len)
 {
     uint16_t halves[16];
     float floats[16];
@@ -133,7 +133,7 @@ write_again(const struct safetensors *s)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct bytes b = {data, size};
+    struct fuzz_bytes b = {data, size};
     struct safetensors s = {0};
     struct ps_error e = {0};
     uint8_t how = bytes_one(&b);
@@ -149,8 +149,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (err != PS_OK) {
         check_refusal(err, &e);
     } else if (n <= b.left) {
-        plan(&s, how);
-        convert(&s, b.at, b.left);
+        fuzz_safetensors_plan(&s, how);
+        fuzz_safetensors_convert(&s, b.at, b.left);
         write_again(&s);
     }
     safetensors_finish(&s);

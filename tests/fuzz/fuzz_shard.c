@@ -10,13 +10,13 @@
 #define STEPS_MAX 600
 
 static void
-open_conn(struct script *s)
+open_conn(struct shard_script *s)
 {
     world_open(&s->world, script_conn(s));
 }
 
 static void
-lose(struct script *s)
+fuzz_shard_lose(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
 
@@ -25,7 +25,7 @@ lose(struct script *s)
 }
 
 static void
-broken(struct script *s)
+fuzz_shard_broken(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     struct ps_error e;
@@ -37,7 +37,7 @@ broken(struct script *s)
 }
 
 static void
-pass(struct script *s)
+fuzz_shard_pass(struct shard_script *s)
 {
     static const uint64_t ms[] = {1, 50, 2500, 6000, 301000};
 
@@ -45,7 +45,7 @@ pass(struct script *s)
 }
 
 static void
-work(struct script *s)
+fuzz_shard_work(struct shard_script *s)
 {
     if (bytes_below(&s->in, 4) == 0)
         world_event(&s->world, &(struct shard_event){.kind = SHARD_WORK});
@@ -54,7 +54,7 @@ work(struct script *s)
 }
 
 static void
-fail_soon(struct script *s)
+fail_soon(struct shard_script *s)
 {
     uint8_t how = bytes_one(&s->in);
 
@@ -62,14 +62,14 @@ fail_soon(struct script *s)
 }
 
 static void
-crash(struct script *s)
+fuzz_shard_crash(struct shard_script *s)
 {
     world_crash(&s->world);
 }
 
 /* An operator: a worker is to go, or the shard. */
 static void
-end_something(struct script *s)
+end_something(struct shard_script *s)
 {
     Psd__Drain m = PSD__DRAIN__INIT;
     uint8_t how = bytes_one(&s->in);
@@ -85,14 +85,14 @@ end_something(struct script *s)
 }
 
 static void
-late(struct script *s)
+fuzz_shard_late(struct shard_script *s)
 {
     s->world.late_data = !s->world.late_data;
     world_deliver(&s->world);
 }
 
 static void
-grace(struct script *s)
+fuzz_shard_grace(struct shard_script *s)
 {
     shard_set_grace(s->world.shard, 1000 * bytes_below(&s->in, 10));
     world_event(&s->world, &(struct shard_event){.kind = SHARD_TIME});
@@ -100,7 +100,7 @@ grace(struct script *s)
 
 /* Its saver works, or its power fails. */
 static void
-disk(struct script *s)
+fuzz_shard_disk(struct shard_script *s)
 {
     uint8_t how = bytes_one(&s->in);
 
@@ -111,28 +111,23 @@ disk(struct script *s)
 }
 
 static void
-end_turn(struct script *s)
+end_turn(struct shard_script *s)
 {
     world_turn(&s->world);
 }
 
-static void (*const steps[])(struct script *) = {
-    script_push, script_push,    script_pull,
-    script_pull, script_hello,   script_declare,
-    script_tick, script_meet,    work,
-    script_skip, script_barrier, end_turn,
-    lose,        script_cancel,  open_conn,
-    script_set,  script_query,   script_ping,
-    pass,        script_observe, fail_soon,
-    crash,       late,           script_goodbye,
-    broken,      end_something,  script_raw_frame,
-    grace,       script_attach,  script_round,
-    disk,        script_save,
+static void (*const steps[])(struct shard_script *) = {
+    script_push,       script_push,    script_pull,      script_pull,      script_hello,    script_declare,
+    script_tick,       script_meet,    fuzz_shard_work,  script_skip,      script_barrier,  end_turn,
+    fuzz_shard_lose,   script_cancel,  open_conn,        script_set,       script_query,    script_ping,
+    fuzz_shard_pass,   script_observe, fail_soon,        fuzz_shard_crash, fuzz_shard_late, script_goodbye,
+    fuzz_shard_broken, end_something,  script_raw_frame, fuzz_shard_grace, script_attach,   script_round,
+    fuzz_shard_disk,   script_save,
 };
 
 /* A step's upper half says whether the turn goes on after it. */
 static void
-step(struct script *s)
+fuzz_shard_step(struct shard_script *s)
 {
     uint8_t byte = bytes_one(&s->in);
 
@@ -145,7 +140,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint64_t sizes[] = {64 * MIB, 3 * MIB, 1200 * KIB};
-    struct script s = {.in = {data, size}};
+    struct shard_script s = {.in = {data, size}};
     struct shard_config config = {.cluster = "fuzz", .boot = 7, .version = "0", .live_dir = "/live"};
     uint8_t how = bytes_one(&s.in);
 
@@ -155,7 +150,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     config.gather_bytes_max = how & 8 ? 64 * KIB : 0;
     world_start(&s.world, &config, sizes[how / 16 % ARRAY_LEN(sizes)], how >= 64);
     for (int i = 0; i < STEPS_MAX && s.in.left > 0; i++)
-        step(&s);
+        fuzz_shard_step(&s);
     world_end(&s.world);
     return 0;
 }

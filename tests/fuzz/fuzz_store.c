@@ -16,7 +16,7 @@
 #define WORDS     4
 
 struct subject {
-    struct bytes in;
+    struct fuzz_bytes in;
     struct store *store;
     struct shard *shard;
     struct shard_config config;
@@ -27,7 +27,7 @@ struct subject {
 /* ---- A shard ---- */
 
 static enum ps_err
-begin(struct subject *x)
+fuzz_store_begin(struct subject *x)
 {
     struct ps_error e = {0};
     enum ps_err err = shard_new(&x->config, x->store, 1000, &x->shard, &e);
@@ -64,7 +64,7 @@ end_turn(struct subject *x)
 }
 
 static void
-event(struct subject *x, struct shard_event e)
+fuzz_store_event(struct subject *x, struct shard_event e)
 {
     e.now_ms = 1000 + x->requests;
     for (int tries = 0; shard_step(x->shard, &e) == SHARD_TURN_FULL; tries++) {
@@ -75,7 +75,7 @@ event(struct subject *x, struct shard_event e)
 }
 
 static void
-send(struct subject *x, enum msg_type type, const ProtobufCMessage *m, const float *payload, size_t n)
+fuzz_store_send(struct subject *x, enum msg_type type, const ProtobufCMessage *m, const float *payload, size_t n)
 {
     uint8_t *meta = malloc(protobuf_c_message_get_packed_size(m) + 1);
     struct frame_head head = {.version = FRAME_VERSION, .type = (uint16_t)type, .request = ++x->requests};
@@ -83,16 +83,16 @@ send(struct subject *x, enum msg_type type, const ProtobufCMessage *m, const flo
     ps_assert(meta != NULL);
     head.meta_len = (uint32_t)protobuf_c_message_pack(m, meta);
     head.payload_len = n * sizeof *payload;
-    event(x,
-          (struct shard_event){
-              .kind = SHARD_FRAME, .conn = CONN, .role = ROLE_ADMIN, .head = &head, .meta = meta, .payload = payload});
+    fuzz_store_event(
+        x, (struct shard_event){
+               .kind = SHARD_FRAME, .conn = CONN, .role = ROLE_ADMIN, .head = &head, .meta = meta, .payload = payload});
     free(meta);
 }
 
 /* ---- What workers do with it ---- */
 
 static void
-hello(struct subject *x, uint64_t incarnation, bool resume)
+fuzz_store_hello(struct subject *x, uint64_t incarnation, bool resume)
 {
     Psd__Hello m = PSD__HELLO__INIT;
     Psd__Job job = PSD__JOB__INIT;
@@ -106,12 +106,12 @@ hello(struct subject *x, uint64_t incarnation, bool resume)
     m.job = &job;
     m.incarnation = incarnation;
     m.resume = resume;
-    event(x, (struct shard_event){.kind = SHARD_OPENED, .conn = CONN, .peer = "here"});
-    send(x, MSG_HELLO, &m.base, NULL, 0);
+    fuzz_store_event(x, (struct shard_event){.kind = SHARD_OPENED, .conn = CONN, .peer = "here"});
+    fuzz_store_send(x, MSG_HELLO, &m.base, NULL, 0);
 }
 
 static void
-observe(struct subject *x)
+fuzz_store_observe(struct subject *x)
 {
     Psd__Hello m = PSD__HELLO__INIT;
     Psd__Query q = PSD__QUERY__INIT;
@@ -119,19 +119,19 @@ observe(struct subject *x)
     uint32_t var[1] = {1}, block[1] = {0};
 
     m.role = PSD__ROLE__OBSERVER;
-    event(x, (struct shard_event){.kind = SHARD_OPENED, .conn = CONN, .peer = "here"});
-    send(x, MSG_HELLO, &m.base, NULL, 0);
+    fuzz_store_event(x, (struct shard_event){.kind = SHARD_OPENED, .conn = CONN, .peer = "here"});
+    fuzz_store_send(x, MSG_HELLO, &m.base, NULL, 0);
     for (q.kind = PSD__QUERY_KIND__STATUS; (int)q.kind < 6; q.kind = (Psd__QueryKind)((int)q.kind + 1))
-        send(x, MSG_QUERY, &q.base, NULL, 0);
+        fuzz_store_send(x, MSG_QUERY, &q.base, NULL, 0);
     pull.n_var = pull.n_block = 1;
     pull.var = var;
     pull.block = block;
-    send(x, MSG_PULL, &pull.base, NULL, 0);
-    event(x, (struct shard_event){.kind = SHARD_CLOSED, .conn = CONN});
+    fuzz_store_send(x, MSG_PULL, &pull.base, NULL, 0);
+    fuzz_store_event(x, (struct shard_event){.kind = SHARD_CLOSED, .conn = CONN});
 }
 
 static void
-declare(struct subject *x)
+fuzz_store_declare(struct subject *x)
 {
     Psd__Declare m = PSD__DECLARE__INIT;
     Psd__Initializer init = PSD__INITIALIZER__INIT;
@@ -146,13 +146,13 @@ declare(struct subject *x)
     m.dims = dims;
     m.init = &init;
     m.optimizer = wire_optimizer_message(&sgd, &room);
-    send(x, MSG_DECLARE, &m.base, NULL, 0);
+    fuzz_store_send(x, MSG_DECLARE, &m.base, NULL, 0);
     while (shard_busy(x->shard))
-        event(x, (struct shard_event){.kind = SHARD_WORK});
+        fuzz_store_event(x, (struct shard_event){.kind = SHARD_WORK});
 }
 
 static void
-train(struct subject *x, uint64_t seq, uint64_t clock)
+fuzz_store_train(struct subject *x, uint64_t seq, uint64_t clock)
 {
     static const float gradient[WORDS] = {1, 2, 3, 4};
     Psd__Push push = PSD__PUSH__INIT;
@@ -165,15 +165,15 @@ train(struct subject *x, uint64_t seq, uint64_t clock)
     push.seq = seq;
     push.clock = clock;
     push.durable = x->config.durable;
-    send(x, MSG_PUSH, &push.base, gradient, WORDS);
+    fuzz_store_send(x, MSG_PUSH, &push.base, gradient, WORDS);
     tick.seq = seq + 1;
     tick.clock = clock + 1;
-    send(x, MSG_TICK, &tick.base, NULL, 0);
+    fuzz_store_send(x, MSG_TICK, &tick.base, NULL, 0);
 }
 
 /* ---- Edits ---- */
 
-struct entry {
+struct fuzz_entry {
     bool block;
     enum store_table table;
     struct store_key at;
@@ -183,13 +183,13 @@ struct entry {
 };
 
 struct entries {
-    struct entry item[ROWS_MAX];
+    struct fuzz_entry item[ROWS_MAX];
     size_t len;
     enum store_table table;
 };
 
 static uint8_t *
-copy(struct span value)
+fuzz_store_copy(struct span value)
 {
     uint8_t *bytes = malloc(value.len + 1);
 
@@ -202,9 +202,10 @@ static bool
 collect_row(void *arg, struct span key, struct span value)
 {
     struct entries *all = arg;
-    struct entry *e = &all->item[all->len++];
+    struct fuzz_entry *e = &all->item[all->len++];
 
-    *e = (struct entry){.table = all->table, .key_len = key.len, .len = value.len, .value = copy(value)};
+    *e =
+        (struct fuzz_entry){.table = all->table, .key_len = key.len, .len = value.len, .value = fuzz_store_copy(value)};
     memcpy(e->key, key.data, key.len);
     return all->len < ROWS_MAX;
 }
@@ -214,12 +215,13 @@ collect_block(void *arg, const struct store_key *key, struct span value)
 {
     struct entries *all = arg;
 
-    all->item[all->len++] = (struct entry){.block = true, .at = *key, .len = value.len, .value = copy(value)};
+    all->item[all->len++] =
+        (struct fuzz_entry){.block = true, .at = *key, .len = value.len, .value = fuzz_store_copy(value)};
     return all->len < ROWS_MAX;
 }
 
 static void
-collect(struct subject *x, struct entries *all)
+fuzz_store_collect(struct subject *x, struct entries *all)
 {
     *all = (struct entries){0};
     for (int t = 0; t < STORE_TABLES; t++) {
@@ -231,7 +233,7 @@ collect(struct subject *x, struct entries *all)
 
 /* Some bytes of it become others; its end may go, or come. */
 static void
-scribble(struct subject *x, struct entry *e)
+fuzz_store_scribble(struct subject *x, struct fuzz_entry *e)
 {
     size_t at = e->len > 0 ? bytes_one(&x->in) % MIN(e->len, 64u) : 0;
 
@@ -240,7 +242,7 @@ scribble(struct subject *x, struct entry *e)
 }
 
 static void
-rewrite(struct subject *x, struct entry *e)
+fuzz_store_rewrite(struct subject *x, struct fuzz_entry *e)
 {
     size_t n = bytes_one(&x->in);
 
@@ -250,7 +252,7 @@ rewrite(struct subject *x, struct entry *e)
 }
 
 static void
-rename_entry(struct subject *x, struct entry *e)
+rename_entry(struct subject *x, struct fuzz_entry *e)
 {
     uint8_t byte = bytes_one(&x->in);
 
@@ -264,7 +266,7 @@ rename_entry(struct subject *x, struct entry *e)
 }
 
 static size_t
-fitting(size_t len)
+fuzz_store_fitting(size_t len)
 {
     size_t size = layout_value_size(0);
 
@@ -274,10 +276,10 @@ fitting(size_t len)
 }
 
 static void
-put(struct subject *x, const struct entry *e)
+fuzz_store_put(struct subject *x, const struct fuzz_entry *e)
 {
     const struct store_ops *ops = x->store->ops;
-    size_t size = fitting(e->len);
+    size_t size = fuzz_store_fitting(e->len);
     struct span old;
     void *place;
 
@@ -294,7 +296,7 @@ put(struct subject *x, const struct entry *e)
 }
 
 static void
-erase(struct subject *x, const struct entry *e)
+fuzz_store_erase(struct subject *x, const struct fuzz_entry *e)
 {
     const struct store_ops *ops = x->store->ops;
 
@@ -305,24 +307,24 @@ erase(struct subject *x, const struct entry *e)
 }
 
 static void
-edit(struct subject *x, const struct entries *all)
+fuzz_store_edit(struct subject *x, const struct entries *all)
 {
-    struct entry e = all->item[bytes_one(&x->in) % all->len];
+    struct fuzz_entry e = all->item[bytes_one(&x->in) % all->len];
     uint8_t how = bytes_one(&x->in);
 
-    e.value = copy((struct span){e.value, e.len});
+    e.value = fuzz_store_copy((struct span){e.value, e.len});
     if (how % 8 == 7)
-        erase(x, &e);
+        fuzz_store_erase(x, &e);
     if (how % 8 >= 5)
         rename_entry(x, &e);
     if (how % 8 == 4)
-        rewrite(x, &e);
+        fuzz_store_rewrite(x, &e);
     else if (how % 2 == 0)
-        scribble(x, &e);
+        fuzz_store_scribble(x, &e);
     if (how < 240)
-        put(x, &e);
+        fuzz_store_put(x, &e);
     else
-        erase(x, &e);
+        fuzz_store_erase(x, &e);
     free(e.value);
 }
 
@@ -331,10 +333,10 @@ edit_store(struct subject *x)
 {
     struct entries all;
 
-    collect(x, &all);
+    fuzz_store_collect(x, &all);
     ps_assert(x->store->ops->begin(x->store, STORE_ROOM_TURN) == PS_OK);
     for (uint32_t edits = 1 + bytes_below(&x->in, EDITS_MAX); edits > 0 && x->in.left > 0; edits--)
-        edit(x, &all);
+        fuzz_store_edit(x, &all);
     ps_assert(x->store->ops->commit(x->store) == PS_OK);
     for (size_t i = 0; i < all.len; i++)
         free(all.item[i].value);
@@ -343,29 +345,29 @@ edit_store(struct subject *x)
 /* ---- The input ---- */
 
 static void
-serve(struct subject *x)
+fuzz_store_serve(struct subject *x)
 {
-    observe(x);
-    hello(x, 1, true);
-    train(x, 5, 2);
-    event(x, (struct shard_event){.kind = SHARD_CLOSED, .conn = CONN});
-    hello(x, 2, false);
-    declare(x);
-    train(x, 1, 0);
-    train(x, 1, 2);
-    event(x, (struct shard_event){.kind = SHARD_CLOSED, .conn = CONN});
-    event(x, (struct shard_event){.kind = SHARD_DRAIN});
+    fuzz_store_observe(x);
+    fuzz_store_hello(x, 1, true);
+    fuzz_store_train(x, 5, 2);
+    fuzz_store_event(x, (struct shard_event){.kind = SHARD_CLOSED, .conn = CONN});
+    fuzz_store_hello(x, 2, false);
+    fuzz_store_declare(x);
+    fuzz_store_train(x, 1, 0);
+    fuzz_store_train(x, 1, 2);
+    fuzz_store_event(x, (struct shard_event){.kind = SHARD_CLOSED, .conn = CONN});
+    fuzz_store_event(x, (struct shard_event){.kind = SHARD_DRAIN});
     ps_assert(x->stopped);
 }
 
 static void
 run_some(struct subject *x)
 {
-    ps_assert(begin(x) == PS_OK);
-    hello(x, 1, false);
-    declare(x);
-    train(x, 1, 0);
-    train(x, 3, 1);
+    ps_assert(fuzz_store_begin(x) == PS_OK);
+    fuzz_store_hello(x, 1, false);
+    fuzz_store_declare(x);
+    fuzz_store_train(x, 1, 0);
+    fuzz_store_train(x, 3, 1);
 }
 
 static void
@@ -381,11 +383,11 @@ start_over_edited(struct subject *x)
 {
     end_shard(x);
     edit_store(x);
-    if (begin(x) != PS_OK)
+    if (fuzz_store_begin(x) != PS_OK)
         return;
-    serve(x);
+    fuzz_store_serve(x);
     end_shard(x);
-    ps_assert(begin(x) == PS_OK);
+    ps_assert(fuzz_store_begin(x) == PS_OK);
     shard_free(x->shard);
 }
 
@@ -394,13 +396,13 @@ static enum ps_err
 replay_one(struct subject *x, const struct entries *all, size_t i)
 {
     uint8_t how = bytes_one(&x->in);
-    struct entry e = all->item[how >= 240 ? how % all->len : i];
+    struct fuzz_entry e = all->item[how >= 240 ? how % all->len : i];
     struct ps_error error = {0};
     enum ps_err err;
 
-    e.value = copy((struct span){e.value, e.len});
+    e.value = fuzz_store_copy((struct span){e.value, e.len});
     if (how % 16 >= 12)
-        scribble(x, &e);
+        fuzz_store_scribble(x, &e);
     if (how % 16 == 15)
         e.len = MIN(e.len, bytes_one(&x->in));
     err = shard_replay_piece(x->shard, (struct span){e.value, e.len}, &error);
@@ -422,11 +424,11 @@ replay_edited(struct subject *x)
     end_shard(x);
     x->store->ops->close(x->store);
     x->store = store_mem_new(64 * MIB);
-    ps_assert(x->store != NULL && begin(x) == PS_OK);
+    ps_assert(x->store != NULL && fuzz_store_begin(x) == PS_OK);
     for (size_t i = 0; i < all.len && err == PS_OK; i++)
         err = replay_one(x, &all, i);
     if (err == PS_OK && shard_replay_end(x->shard, &records, &e) == PS_OK)
-        serve(x);
+        fuzz_store_serve(x);
     shard_free(x->shard);
     store_mem_crash(x->store);
     for (size_t i = 0; i < all.len; i++)

@@ -38,7 +38,7 @@ check_config(const struct tf_config *c)
 }
 
 static void
-config(const char *text)
+fuzz_tfconfig_json(const char *text)
 {
     struct tf_config c;
     struct ps_error e = {0};
@@ -54,7 +54,7 @@ config(const char *text)
 }
 
 static void
-cluster(const char *text)
+fuzz_tfconfig_cluster(const char *text)
 {
     struct tf_config c;
     struct ps_error e = {0};
@@ -69,7 +69,7 @@ cluster(const char *text)
 }
 
 static void
-list(const char *text)
+fuzz_tfconfig_list(const char *text)
 {
     struct tf_config c;
     struct ps_error e = {0};
@@ -85,7 +85,7 @@ list(const char *text)
 }
 
 static void
-address(const char *text)
+fuzz_tfconfig_address(const char *text)
 {
     struct address a;
     struct ps_error e = {0};
@@ -108,7 +108,7 @@ check_host(const struct host *h)
 }
 
 static void
-host(const char *text)
+fuzz_tfconfig_host(const char *text)
 {
     struct host h;
     struct ps_error e = {0};
@@ -151,7 +151,7 @@ check_deal(const struct plan_settings *settings, const char *cluster_text)
 }
 
 static void
-deal_of_hosts(struct bytes *b)
+deal_of_hosts(struct fuzz_bytes *b)
 {
     unsigned form = bytes_below(b, 4);
     struct plan_settings settings = {
@@ -176,8 +176,9 @@ deal_of_hosts(struct bytes *b)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const readers[])(const char *) = {config, cluster, list, address, host};
-    struct bytes b = {data, size};
+    static void (*const readers[])(const char *) = {fuzz_tfconfig_json, fuzz_tfconfig_cluster, fuzz_tfconfig_list,
+                                                    fuzz_tfconfig_address, fuzz_tfconfig_host};
+    struct fuzz_bytes b = {data, size};
     unsigned which = bytes_below(&b, ARRAY_LEN(readers) + 1);
     char *text;
 

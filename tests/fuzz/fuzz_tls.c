@@ -16,19 +16,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define RECORD_HEAD 5
 
 /* One side, and the bytes that wait for it. */
-struct side {
+struct fuzz_tls_side {
     struct tls_stream *s;
     uint8_t in[WAY_MAX];
     size_t len, at;
-    struct side *other;
+    struct fuzz_tls_side *other;
 };
 
 static struct tls *contexts[2]; /* client, server */
 static struct certs certs;
-static struct side sides[2];
+static struct fuzz_tls_side sides[2];
 
 static void
-clean(void)
+fuzz_tls_clean(void)
 {
     tls_free(contexts[0]);
     tls_free(contexts[1]);
@@ -36,7 +36,7 @@ clean(void)
 }
 
 static void
-prepare(void)
+fuzz_tls_prepare(void)
 {
     struct tls_files files;
     struct ps_error e;
@@ -52,13 +52,13 @@ prepare(void)
     if (tls_new(TLS_CLIENT, &files, &contexts[0], &e) != PS_OK ||
         tls_new(TLS_SERVER, &files, &contexts[1], &e) != PS_OK)
         abort();
-    atexit(clean);
+    atexit(fuzz_tls_clean);
 }
 
 static long
 side_read(void *arg, void *data, size_t n)
 {
-    struct side *s = arg;
+    struct fuzz_tls_side *s = arg;
     size_t m = MIN(n, s->len - s->at);
 
     if (m == 0)
@@ -72,7 +72,7 @@ side_read(void *arg, void *data, size_t n)
 static bool
 side_write(void *arg, const void *data, size_t n)
 {
-    struct side *to = ((struct side *)arg)->other;
+    struct fuzz_tls_side *to = ((struct fuzz_tls_side *)arg)->other;
 
     ps_assert(to->len + n <= WAY_MAX);
     memcpy(to->in + to->len, data, n);
@@ -83,7 +83,7 @@ side_write(void *arg, const void *data, size_t n)
 static const struct tls_io io = {.read = side_read, .write = side_write};
 
 static enum tls_step
-shake(struct side *s)
+fuzz_tls_shake(struct fuzz_tls_side *s)
 {
     struct ps_error e = {0};
     enum tls_step step = tls_stream_handshake(s->s, &e);
@@ -97,7 +97,7 @@ shake(struct side *s)
 }
 
 static void
-begin(void)
+fuzz_tls_begin(void)
 {
     struct ps_error e;
 
@@ -111,32 +111,32 @@ begin(void)
 
 /* The input alone. */
 static void
-from_a_stranger(struct side *to, const uint8_t *data, size_t size)
+from_a_stranger(struct fuzz_tls_side *to, const uint8_t *data, size_t size)
 {
     to->len = MIN(size, WAY_MAX);
     memcpy(to->in, data, to->len);
-    ps_assert(shake(to) != TLS_DONE);
+    ps_assert(fuzz_tls_shake(to) != TLS_DONE);
 }
 
 /* The input over what the peer says, in the first message that `to` reads: a hello. (The head of its record is not part
  * of what is signed.) One that changes nothing is let through. */
 static void
-over_a_peer(struct side *to, const uint8_t *data, size_t size)
+over_a_peer(struct fuzz_tls_side *to, const uint8_t *data, size_t size)
 {
-    struct side *from = to->other;
+    struct fuzz_tls_side *from = to->other;
     bool changed = false;
     size_t end;
 
     if (from == &sides[1]) /* the server speaks second */
-        ps_assert(shake(to) == TLS_WAIT);
-    ps_assert(shake(from) == TLS_WAIT);
+        ps_assert(fuzz_tls_shake(to) == TLS_WAIT);
+    ps_assert(fuzz_tls_shake(from) == TLS_WAIT);
     end = RECORD_HEAD + ((size_t)to->in[3] << 8 | to->in[4]);
     for (size_t i = 0; i < size && RECORD_HEAD + i < end; i++) {
         changed |= data[i] != 0;
         to->in[RECORD_HEAD + i] ^= data[i];
     }
     for (unsigned i = 0; i < 3; i++)
-        if (shake(to) == TLS_BAD || shake(from) == TLS_BAD)
+        if (fuzz_tls_shake(to) == TLS_BAD || fuzz_tls_shake(from) == TLS_BAD)
             return;
     ps_assert(!changed || !tls_stream_binding(to->s, (uint8_t[TLS_BINDING_SIZE]){0}) ||
               !tls_stream_binding(from->s, (uint8_t[TLS_BINDING_SIZE]){0}));
@@ -147,8 +147,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    prepare();
-    begin();
+    fuzz_tls_prepare();
+    fuzz_tls_begin();
     if (data[0] & 2)
         over_a_peer(&sides[data[0] & 1], data + 1, size - 1);
     else

@@ -17,13 +17,13 @@
 #define INPUT_MAX  4096
 #define SEED       20260101
 
-struct input {
+struct replay_input {
     char *name;
     uint8_t *data;
     size_t size;
 };
 
-static struct input corpus[INPUTS_MAX];
+static struct replay_input corpus[INPUTS_MAX];
 static size_t corpus_len;
 
 /* ---- Inputs ---- */
@@ -32,7 +32,7 @@ static void
 read_input(const char *path)
 {
     FILE *in = fopen(path, "rbe");
-    struct input *to = &corpus[corpus_len++];
+    struct replay_input *to = &corpus[corpus_len++];
     struct stat st;
 
     ps_assert(corpus_len <= INPUTS_MAX);
@@ -67,7 +67,7 @@ read_directory(const char *path)
 
 /* In memory of exactly its length. */
 static void
-run(const struct input *input)
+replay_run(const struct replay_input *input)
 {
     uint8_t *exact = malloc(input->size + (input->size == 0));
 
@@ -83,7 +83,7 @@ static uint64_t state;
 
 /* xorshift */
 static uint64_t
-below(uint64_t n)
+replay_below(uint64_t n)
 {
     state ^= state << 13;
     state ^= state >> 7;
@@ -93,10 +93,10 @@ below(uint64_t n)
 
 /* Replace a run of `to` by a run of `from`, which may be the same input; either may be empty. */
 static void
-exchange(struct input *to, const struct input *from)
+replay_exchange(struct replay_input *to, const struct replay_input *from)
 {
-    size_t at = below(to->size + 1), out = below(16);
-    size_t first = below(from->size + 1), in = below(4) == 0 ? below(512) : below(16);
+    size_t at = replay_below(to->size + 1), out = replay_below(16);
+    size_t first = replay_below(from->size + 1), in = replay_below(4) == 0 ? replay_below(512) : replay_below(16);
     uint8_t piece[512];
 
     out = MIN(out, to->size - at);
@@ -110,34 +110,34 @@ exchange(struct input *to, const struct input *from)
 }
 
 static void
-edit(struct input *input)
+replay_edit(struct replay_input *input)
 {
-    uint8_t *at = input->data + below(input->size + 1);
+    uint8_t *at = input->data + replay_below(input->size + 1);
 
-    if (at == input->data + input->size || below(3) == 0)
-        exchange(input, below(2) == 0 ? input : &corpus[below(corpus_len)]);
-    else if (below(2) == 0)
-        *at ^= (uint8_t)(1 << below(8));
+    if (at == input->data + input->size || replay_below(3) == 0)
+        replay_exchange(input, replay_below(2) == 0 ? input : &corpus[replay_below(corpus_len)]);
+    else if (replay_below(2) == 0)
+        *at ^= (uint8_t)(1 << replay_below(8));
     else
-        *at = (uint8_t)below(256);
+        *at = (uint8_t)replay_below(256);
 }
 
 static void
-mutation(uint64_t seed)
+replay_mutation(uint64_t seed)
 {
     uint8_t data[INPUT_MAX];
-    const struct input *from;
-    struct input input = {.data = data};
+    const struct replay_input *from;
+    struct replay_input input = {.data = data};
 
     state = seed * 0x9e3779b97f4a7c15u | 1;
     for (int i = 0; i < 4; i++)
-        below(2);
-    from = &corpus[below(corpus_len)];
+        replay_below(2);
+    from = &corpus[replay_below(corpus_len)];
     input.size = MIN(from->size, INPUT_MAX);
     memcpy(data, from->data, input.size);
-    for (uint64_t edits = 1 + below(12); edits > 0; edits--)
-        edit(&input);
-    run(&input);
+    for (uint64_t edits = 1 + replay_below(12); edits > 0; edits--)
+        replay_edit(&input);
+    replay_run(&input);
 }
 
 /* ---- The program ---- */
@@ -169,14 +169,14 @@ as_test(const char *directory, uint64_t mutations)
     signal(SIGABRT, say_input);
     for (size_t i = 0; i < corpus_len; i++) {
         name_now = corpus[i].name;
-        run(&corpus[i]);
+        replay_run(&corpus[i]);
     }
     name_now = NULL;
     printf("%s 1 - %zu inputs of the corpus\n", corpus_len > 0 ? "ok" : "not ok", corpus_len);
     if (corpus_len == 0)
         return 1;
     for (seed_now = seed; seed_now < seed + mutations; seed_now++)
-        mutation(seed_now);
+        replay_mutation(seed_now);
     printf("ok 2 - %" PRIu64 " mutations of them, seeds %" PRIu64 " and up\n", mutations, seed);
     return 0;
 }
@@ -192,7 +192,7 @@ main(int argc, char **argv)
     else
         for (int i = 1; i < argc; i++) {
             read_input(argv[i]);
-            run(&corpus[corpus_len - 1]);
+            replay_run(&corpus[corpus_len - 1]);
         }
     for (size_t i = 0; i < corpus_len; i++) {
         free(corpus[i].name);

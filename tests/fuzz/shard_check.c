@@ -10,7 +10,7 @@
 /* ---- Who waits ---- */
 
 static bool
-is_asked(const struct asked *a, uint64_t number)
+is_asked(const struct shard_world_request *a, uint64_t number)
 {
     for (size_t i = 0; i < a->len; i++)
         if (a->number[i] == number)
@@ -38,7 +38,7 @@ check_pending(const struct world_conn *at, const struct connection *c)
 
 /* Answers with blocks that are not yet made are owed as well. */
 static void
-count_owed(const struct world *w, uint64_t conn, uint32_t *requests, uint32_t *seqs)
+count_owed(const struct shard_world *w, uint64_t conn, uint32_t *requests, uint32_t *seqs)
 {
     for (const struct world_data *d = w->data; d != NULL; d = d->next) {
         *requests += d->conn == conn && d->data->seq == 0;
@@ -47,7 +47,7 @@ count_owed(const struct world *w, uint64_t conn, uint32_t *requests, uint32_t *s
 }
 
 static uint32_t
-saves_asked(const struct world *w, const struct connection *c)
+saves_asked(const struct shard_world *w, const struct connection *c)
 {
     const struct save *save = &w->shard->save;
     const struct save_request *r;
@@ -61,7 +61,7 @@ saves_asked(const struct world *w, const struct connection *c)
 }
 
 static void
-check_conn(const struct world *w, const struct world_conn *at)
+check_conn(const struct shard_world *w, const struct world_conn *at)
 {
     const struct connection *c = connection_find(w->shard, at->id);
     uint32_t requests, seqs;
@@ -71,21 +71,21 @@ check_conn(const struct world *w, const struct world_conn *at)
     ps_assert((c->state == CONN_WORKER) == (c->session != NULL));
     ps_assert(c->session == NULL || c->session->connection == c);
     ps_assert(!at->ended || (c->parked_len == 0 && c->declares_len == 0));
-    ps_assert(!at->ended || c->meeting_request == 0);
-    requests = c->parked_len + c->declares_len + saves_asked(w, c) + (c->meeting_request != 0);
+    ps_assert(!at->ended || c->rendezvous_request == 0);
+    requests = c->parked_len + c->declares_len + saves_asked(w, c) + (c->rendezvous_request != 0);
     DL_FOREACH2 (c->parked, p, parked_next)
         ps_assert(at->wild || is_asked(&at->requests, p->request));
-    seqs = check_pending(at, c) + c->held_len;
+    seqs = check_pending(at, c) + c->durable_acks_len;
     count_owed(w, at->id, &requests, &seqs);
     if (at->ended || at->wild)
         return;
     ps_assert(at->requests.len == requests);
     /* What was asked twice may be held twice. */
-    ps_assert(at->seqs.len <= seqs && (w->data != NULL || c->held_len > 0 || at->seqs.len == seqs));
+    ps_assert(at->seqs.len <= seqs && (w->data != NULL || c->durable_acks_len > 0 || at->seqs.len == seqs));
 }
 
 static void
-check_conns(const struct world *w)
+check_conns(const struct shard_world *w)
 {
     uint64_t open = 0, guests = 0;
 
@@ -93,10 +93,10 @@ check_conns(const struct world *w)
         if (w->conn[i].id != 0) {
             check_conn(w, &w->conn[i]);
             open++;
-            guests += connection_find(w->shard, w->conn[i].id)->meeting_request != 0;
+            guests += connection_find(w->shard, w->conn[i].id)->rendezvous_request != 0;
         }
     ps_assert(w->shard->connections_len == open);
-    ps_assert(w->shard->meet.guests_len == guests);
+    ps_assert(w->shard->rendezvous.requests_len == guests);
 }
 
 /* ---- Sessions and jobs ---- */
@@ -108,7 +108,7 @@ check_sequences(const struct session *x)
     uint64_t before = x->last_seq;
     uint32_t n = 0;
 
-    ps_assert(x->last_seq < x->next_seq && x->acked_through <= x->last_seq && x->odd_len <= SHARD_ODD_MAX);
+    ps_assert(x->last_seq < x->next_seq && x->acked_through <= x->last_seq && x->outcomes_len <= SHARD_OUTCOMES_MAX);
     DL_FOREACH (x->pending, p) {
         ps_assert(p->session == x && p->seq > before && p->seq < x->next_seq && p->left >= (p->barrier == NULL));
         ps_assert(sequence_pending(x, p->seq) == p);
@@ -117,8 +117,8 @@ check_sequences(const struct session *x)
     }
     ps_assert(n == x->pending_len && (n == 0) == (x->last_seq + 1 == x->next_seq));
     ps_assert(n == 0 || x->pending->seq == x->last_seq + 1);
-    for (uint32_t i = 1; i < x->odd_len; i++)
-        ps_assert(x->odd[i - 1].seq < x->odd[i].seq);
+    for (uint32_t i = 1; i < x->outcomes_len; i++)
+        ps_assert(x->outcomes[i - 1].seq < x->outcomes[i].seq);
 }
 
 static void
@@ -127,24 +127,24 @@ check_session(const struct job *job, const struct session *x)
     ps_assert(x->job == job && !x->marked);
     ps_assert(x->connection == NULL || (x->state == SESSION_LIVE && x->connection->session == x));
     ps_assert(x->state == SESSION_LIVE || (x->pending_len == 0 && x->connection == NULL));
-    ps_assert(x->state != SESSION_LIVE || x->held >= job->slowest);
+    ps_assert(x->state != SESSION_LIVE || x->held_clock >= job->slowest);
     check_sequences(x);
 }
 
 static void
-check_gathers(const struct job *job)
+check_sync_steps(const struct job *job)
 {
-    const struct gather *g;
+    const struct sync_step *g;
 
-    DL_FOREACH (job->gathers, g) {
+    DL_FOREACH (job->sync_steps, g) {
         const struct block *b = &g->variable->blocks[0];
 
         ps_assert(g->variable->job == job && job_is_sync(job) && g->len >= 1 && g->len <= job->options->quorum);
         for (uint32_t i = 1; i < g->len; i++)
             ps_assert(g->entries[i - 1].task < g->entries[i].task);
-        for (uint64_t i = 0; i < g->variable->count && b->gather != g; i++)
+        for (uint64_t i = 0; i < g->variable->count && b->sync_step != g; i++)
             b = &g->variable->blocks[i];
-        ps_assert(b->gather == g);
+        ps_assert(b->sync_step == g);
     }
 }
 
@@ -166,7 +166,7 @@ check_job(struct job *job)
     }
     ps_assert(job->live == count[SESSION_LIVE] && job->lapsed == count[SESSION_LAPSED] &&
               job->finished == count[SESSION_FINISHED] && !job->marked && !job->sweep);
-    check_gathers(job);
+    check_sync_steps(job);
     HASH_ITER (hh, job->barriers, b, next) {
         ps_assert(b->arrived_len >= 1 && b->arrived_len < job_active(job));
         barriers++;
@@ -190,7 +190,7 @@ check_variables(const struct shard *s)
 }
 
 void
-check_turn(struct world *w)
+check_turn(struct shard_world *w)
 {
     struct shard *s = w->shard;
     uint64_t barriers = 0;
@@ -204,7 +204,7 @@ check_turn(struct world *w)
 }
 
 void
-check_empty(struct world *w)
+check_empty(struct shard_world *w)
 {
     const struct shard *s = w->shard;
 
@@ -230,7 +230,7 @@ check_equal(const float *x, size_t n)
 }
 
 static void
-check_block(struct world *w, const struct variable *v, uint64_t index, struct store_snapshot *snap)
+check_block(struct shard_world *w, const struct variable *v, uint64_t index, struct store_snapshot *snap)
 {
     uint32_t number = (uint32_t)placement_nth(v->start, w->config.shard, w->config.shards, index);
     struct store_key key = {.var = v->id, .block = number, .generation = v->blocks[index].generation};
@@ -270,12 +270,13 @@ compare_session(const struct session *a, const struct session *b, uint64_t boot)
     /* Where one stood that has lapsed since a power loss is of no interest: it comes again at the slowest. */
     ps_assert(a->clock == b->clock || (a->state != SESSION_LIVE && a->boot != boot));
     ps_assert(a->last_seq == b->last_seq && a->last_tick == b->last_tick && a->last_barrier == b->last_barrier);
-    ps_assert(a->acked_through >= b->acked_through && a->odd_lost == b->odd_lost);
+    ps_assert(a->acked_through >= b->acked_through && a->outcomes_lost_to == b->outcomes_lost_to);
     for (uint64_t seq = a->last_seq + 1; seq <= a->last_seq + 8ull * WIRE_SURVIVED_MAX; seq++)
-        ps_assert(ahead_has(&a->ahead, seq) == ahead_has(&b->ahead, seq));
-    ps_assert(a->tally.len == b->tally.len && a->tally.at.position == b->tally.at.position);
-    ps_assert(memcmp(a->tally.value, b->tally.value, a->tally.len * sizeof a->tally.value[0]) == 0);
-    ps_assert(a->odd_len == b->odd_len && memcmp(a->odd, b->odd, a->odd_len * sizeof a->odd[0]) == 0);
+        ps_assert(resolved_set_has(&a->resolved_ahead, seq) == resolved_set_has(&b->resolved_ahead, seq));
+    ps_assert(a->metrics.len == b->metrics.len && a->metrics.at.position == b->metrics.at.position);
+    ps_assert(memcmp(a->metrics.value, b->metrics.value, a->metrics.len * sizeof a->metrics.value[0]) == 0);
+    ps_assert(a->outcomes_len == b->outcomes_len &&
+              memcmp(a->outcomes, b->outcomes, a->outcomes_len * sizeof a->outcomes[0]) == 0);
 }
 
 static void
@@ -284,10 +285,11 @@ compare_job(const struct job *a, const struct job *b, uint64_t boot)
     ps_assert(same_text(a->name, b->name) && wire_job_equal(a->options, b->options) && a->bound == b->bound);
     ps_assert(wire_age_equal(&a->age, &b->age) && a->round == b->round && a->live == b->live);
     ps_assert(a->lapsed == b->lapsed && a->finished == b->finished);
-    ps_assert(a->opened.any == b->opened.any && a->opened.len == b->opened.len);
-    ps_assert(a->opened.place.at.position == b->opened.place.at.position &&
-              a->opened.place.again == b->opened.place.again);
-    ps_assert(memcmp(a->opened.sum, b->opened.sum, a->opened.len * sizeof a->opened.sum[0]) == 0);
+    ps_assert(a->barrier_opened.any == b->barrier_opened.any && a->barrier_opened.len == b->barrier_opened.len);
+    ps_assert(a->barrier_opened.place.at.position == b->barrier_opened.place.at.position &&
+              a->barrier_opened.place.again == b->barrier_opened.place.again);
+    ps_assert(memcmp(a->barrier_opened.sum, b->barrier_opened.sum,
+                     a->barrier_opened.len * sizeof a->barrier_opened.sum[0]) == 0);
     for (uint32_t task = 0; task < a->options->workers; task++)
         compare_session(a->sessions[task], b->sessions[task], boot);
 }
@@ -303,7 +305,7 @@ compare_variable(const struct variable *a, const struct variable *b)
 }
 
 static void
-compare(const struct shard *a, const struct shard *b)
+shard_check_compare(const struct shard *a, const struct shard *b)
 {
     ps_assert(a->boot == b->boot && a->jobs_len == b->jobs_len && a->variables_len == b->variables_len);
     ps_assert(a->blocks == b->blocks && a->data_bytes == b->data_bytes && a->promised_bytes == b->promised_bytes);
@@ -316,7 +318,7 @@ compare(const struct shard *a, const struct shard *b)
 
 /* Between turns: a second shard only reads. */
 void
-check_store(struct world *w)
+check_store(struct shard_world *w)
 {
     struct shard *twin;
     struct store_snapshot *snap;
@@ -325,7 +327,7 @@ check_store(struct world *w)
     w->commits = 0;
     ps_assert(!shard_dirty(w->shard));
     ps_assert(shard_new(&w->config, w->store, w->now_ms, &twin, &e) == PS_OK);
-    compare(w->shard, twin);
+    shard_check_compare(w->shard, twin);
     shard_free(twin);
     ps_assert(w->store->ops->snapshot_ref(w->store, &snap) == PS_OK);
     for (uint32_t id = 1; id <= w->shard->variables_len; id++)

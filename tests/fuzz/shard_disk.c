@@ -3,7 +3,7 @@
 #include "tests/fuzz/shard_world.h"
 
 static void
-tell(struct world *w, struct shard_event event)
+shard_disk_report(struct shard_world *w, struct shard_event event)
 {
     world_event(w, &event);
 }
@@ -11,26 +11,26 @@ tell(struct world *w, struct shard_event event)
 /* ---- A transaction ---- */
 
 static bool
-begin(struct world *w)
+shard_disk_begin(struct shard_world *w)
 {
     return durable_begin(&w->disk.durable, DURABLE_TXN_MAX) == PS_OK;
 }
 
 static void
-commit(struct world *w)
+shard_disk_commit(struct shard_world *w)
 {
     ps_assert(durable_commit(&w->disk.durable) == PS_OK);
 }
 
 /* All pieces that wait: records are whole. */
 static void
-write_pieces(struct world *w)
+write_pieces(struct shard_world *w)
 {
-    struct disk *d = &w->disk;
+    struct fuzz_disk *d = &w->disk;
     uint64_t number = d->durable.redo_next;
     struct span piece;
 
-    if (number >= d->redo_live || !begin(w))
+    if (number >= d->redo_live || !shard_disk_begin(w))
         return;
     for (; number < d->redo_live; number++) {
         struct store_key key = store_redo_key(number);
@@ -39,37 +39,37 @@ write_pieces(struct world *w)
         ps_assert(durable_redo(&d->durable, number, piece) == PS_OK);
         w->store->ops->reader_done(d->reader);
     }
-    commit(w);
-    tell(w, (struct shard_event){.kind = SHARD_DURABLE, .number = number});
+    shard_disk_commit(w);
+    shard_disk_report(w, (struct shard_event){.kind = SHARD_DURABLE, .number = number});
 }
 
 /* False: there are none. */
 static bool
-write_blocks(struct world *w)
+write_blocks(struct shard_world *w)
 {
-    struct disk *d = &w->disk;
+    struct fuzz_disk *d = &w->disk;
     struct shard_save_block blocks[DISK_BLOCKS];
     size_t n = d->save != NULL ? shard_save_next(w->shard, MIB, blocks, DISK_BLOCKS) : 0, written;
     struct span value;
 
     if (n == 0)
         return false;
-    ps_assert(begin(w));
+    ps_assert(shard_disk_begin(w));
     for (size_t i = 0; i < n; i++) {
         ps_assert(w->store->ops->reader_get(d->reader, &blocks[i].key, &value) == PS_OK);
         ps_assert(value.len == blocks[i].size);
         ps_assert(durable_stage(&d->durable, &blocks[i].key, value, &written) == PS_OK);
         w->store->ops->reader_done(d->reader);
     }
-    commit(w);
-    tell(w, (struct shard_event){.kind = SHARD_SAVE_PASSED, .count = n});
+    shard_disk_commit(w);
+    shard_disk_report(w, (struct shard_event){.kind = SHARD_SAVE_PASSED, .count = n});
     return true;
 }
 
 /* ---- Saves ---- */
 
 static void
-drop_save(struct disk *d)
+drop_save(struct fuzz_disk *d)
 {
     shard_save_free(d->save);
     d->save = NULL;
@@ -77,9 +77,9 @@ drop_save(struct disk *d)
 }
 
 static void
-begin_save(struct world *w, struct shard_save *save)
+begin_save(struct shard_world *w, struct shard_save *save)
 {
-    struct disk *d = &w->disk;
+    struct fuzz_disk *d = &w->disk;
     bool more = true;
 
     ps_assert(d->save == NULL && save->checkpoint == NULL);
@@ -89,24 +89,24 @@ begin_save(struct world *w, struct shard_save *save)
 }
 
 static void
-finish_save(struct world *w)
+finish_save(struct shard_world *w)
 {
-    struct disk *d = &w->disk;
+    struct fuzz_disk *d = &w->disk;
     bool more = true;
 
     if (!d->closing)
         return;
-    ps_assert(begin(w));
+    ps_assert(shard_disk_begin(w));
     ps_assert(durable_finish(&d->durable, d->save, 1) == PS_OK);
-    commit(w);
+    shard_disk_commit(w);
     drop_save(d);
-    tell(w, (struct shard_event){.kind = SHARD_SAVE_ENDED, .bytes = 1});
+    shard_disk_report(w, (struct shard_event){.kind = SHARD_SAVE_ENDED, .bytes = 1});
     while (more)
         ps_assert(durable_cut(&d->durable, &more) == PS_OK);
 }
 
 static void
-fail_save(struct world *w)
+fail_save(struct shard_world *w)
 {
     struct ps_error e;
 
@@ -114,22 +114,22 @@ fail_save(struct world *w)
         return;
     drop_save(&w->disk);
     ps_fail(&e, PS_ERR_IO, "the disk is broken");
-    tell(w, (struct shard_event){.kind = SHARD_SAVE_ENDED, .error = &e});
+    shard_disk_report(w, (struct shard_event){.kind = SHARD_SAVE_ENDED, .error = &e});
 }
 
 static void
-fail_pieces(struct world *w)
+fail_pieces(struct shard_world *w)
 {
     struct ps_error e;
 
     ps_fail(&e, PS_ERR_FULL, "the disk is full");
-    tell(w, (struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &e});
+    shard_disk_report(w, (struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &e});
 }
 
 void
-disk_action(struct world *w, const struct shard_action *a)
+disk_action(struct shard_world *w, const struct shard_action *a)
 {
-    struct disk *d = &w->disk;
+    struct fuzz_disk *d = &w->disk;
 
     ps_assert(d->store != NULL);
     if (a->kind == SHARD_SAVE_BEGUN)
@@ -143,7 +143,7 @@ disk_action(struct world *w, const struct shard_action *a)
 }
 
 static void
-do_all(struct world *w)
+do_all(struct shard_world *w)
 {
     write_pieces(w);
     world_turn(w);
@@ -153,14 +153,14 @@ do_all(struct world *w)
 }
 
 void
-disk_step(struct world *w, uint8_t how)
+disk_step(struct shard_world *w, uint8_t how)
 {
     if (w->disk.store == NULL)
         return;
     switch (how % 8) {
     case 0:
     case 1:
-        tell(w, (struct shard_event){.kind = SHARD_SAVE});
+        shard_disk_report(w, (struct shard_event){.kind = SHARD_SAVE});
         break;
     case 2:
         write_pieces(w);
@@ -183,7 +183,7 @@ disk_step(struct world *w, uint8_t how)
 /* ---- Lives ---- */
 
 static void
-open_durable(struct world *w)
+open_durable(struct shard_world *w)
 {
     struct ps_error e;
 
@@ -194,7 +194,7 @@ open_durable(struct world *w)
 }
 
 void
-disk_start(struct world *w, uint64_t bytes)
+disk_start(struct shard_world *w, uint64_t bytes)
 {
     w->config.durable = true;
     w->disk.store = store_mem_new(bytes);
@@ -203,16 +203,16 @@ disk_start(struct world *w, uint64_t bytes)
 }
 
 void
-disk_attach(struct world *w)
+disk_attach(struct shard_world *w)
 {
     if (w->disk.store != NULL)
         ps_assert(w->store->ops->reader_open(w->store, &w->disk.reader) == PS_OK);
 }
 
 void
-disk_detach(struct world *w)
+disk_detach(struct shard_world *w)
 {
-    struct disk *d = &w->disk;
+    struct fuzz_disk *d = &w->disk;
 
     if (d->store == NULL)
         return;
@@ -223,7 +223,7 @@ disk_detach(struct world *w)
 }
 
 void
-disk_end(struct world *w)
+disk_end(struct shard_world *w)
 {
     if (w->disk.store == NULL)
         return;
@@ -232,7 +232,7 @@ disk_end(struct world *w)
 }
 
 void
-disk_rebuild(struct world *w, uint64_t boot)
+disk_rebuild(struct shard_world *w, uint64_t boot)
 {
     struct ps_error e;
 
@@ -243,7 +243,7 @@ disk_rebuild(struct world *w, uint64_t boot)
 static bool
 replay_piece(void *arg, const struct store_key *key, struct span piece)
 {
-    struct world *w = arg;
+    struct shard_world *w = arg;
     struct ps_error e;
 
     ps_assert(key->generation == STORE_GENERATION_REDO);
@@ -252,7 +252,7 @@ replay_piece(void *arg, const struct store_key *key, struct span piece)
 }
 
 void
-disk_replay(struct world *w)
+disk_replay(struct shard_world *w)
 {
     const struct durable *d = &w->disk.durable;
     struct store_key from = store_redo_key(d->redo_first);

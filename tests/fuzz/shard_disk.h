@@ -9,9 +9,9 @@
 
 #define DISK_BLOCKS 4 /* asked for at a time */
 
-struct world;
+struct shard_world;
 
-struct disk {
+struct fuzz_disk {
     struct store *store; /* NULL: the shard has none */
     struct durable durable;
     struct store_reader *reader;
@@ -21,17 +21,17 @@ struct disk {
     uint64_t powers;    /* losses */
 };
 
-void disk_start(struct world *w, uint64_t bytes); /* a durable store, before the shard */
-void disk_attach(struct world *w);                /* a shard is there */
-void disk_detach(struct world *w);                /* it is gone, with its saver */
-void disk_end(struct world *w);
-void disk_action(struct world *w, const struct shard_action *a);
+void disk_start(struct shard_world *w, uint64_t bytes); /* a durable store, before the shard */
+void disk_attach(struct shard_world *w);                /* a shard is there */
+void disk_detach(struct shard_world *w);                /* it is gone, with its saver */
+void disk_end(struct shard_world *w);
+void disk_action(struct shard_world *w, const struct shard_action *a);
 
 /* Some of the saver's work. */
-void disk_step(struct world *w, uint8_t how);
+void disk_step(struct shard_world *w, uint8_t how);
 
 /* Fill the empty live store, and replay, with this boot. */
-void disk_rebuild(struct world *w, uint64_t boot);
-void disk_replay(struct world *w);
+void disk_rebuild(struct shard_world *w, uint64_t boot);
+void disk_replay(struct shard_world *w);
 
 #endif

@@ -11,13 +11,13 @@
 /* ---- Choices ---- */
 
 struct world_conn *
-script_conn(struct script *s)
+script_conn(struct shard_script *s)
 {
     return &s->world.conn[bytes_below(&s->in, WORLD_CONNS)];
 }
 
 static struct session *
-session_of(const struct script *s, const struct world_conn *c)
+session_of(const struct shard_script *s, const struct world_conn *c)
 {
     struct connection *at = connection_find(s->world.shard, c->id);
 
@@ -26,7 +26,7 @@ session_of(const struct script *s, const struct world_conn *c)
 
 /* Mostly the next one; sometimes one that was used, or a gap. */
 static uint64_t
-some_seq(struct script *s, const struct world_conn *c)
+some_seq(struct shard_script *s, const struct world_conn *c)
 {
     const struct session *session = session_of(s, c);
     uint64_t next = session != NULL ? session->next_seq : 1;
@@ -40,7 +40,7 @@ some_seq(struct script *s, const struct world_conn *c)
 }
 
 static uint64_t
-some_clock(struct script *s, const struct world_conn *c, unsigned ahead)
+some_clock(struct shard_script *s, const struct world_conn *c, unsigned ahead)
 {
     const struct session *session = session_of(s, c);
     uint64_t clock = session != NULL ? session->clock : 0;
@@ -53,7 +53,7 @@ some_clock(struct script *s, const struct world_conn *c, unsigned ahead)
 
 /* What the worker says that it knows: mostly all that is resolved. */
 static uint64_t
-some_acked(struct script *s, const struct world_conn *c)
+some_acked(struct shard_script *s, const struct world_conn *c)
 {
     const struct session *session = session_of(s, c);
     uint8_t how = bytes_one(&s->in);
@@ -66,7 +66,7 @@ some_acked(struct script *s, const struct world_conn *c)
 /* ---- Frames ---- */
 
 void
-script_send(struct script *s, struct world_conn *c, struct world_frame f, const ProtobufCMessage *m)
+script_send(struct shard_script *s, struct world_conn *c, struct world_frame f, const ProtobufCMessage *m)
 {
     uint8_t *meta;
 
@@ -105,7 +105,7 @@ fill_job(Psd__Job *job, Psd__AgePolicy *age, uint32_t which, char name[2])
 }
 
 static void
-hello_as(struct script *s, struct world_conn *c, uint32_t which, uint32_t task, uint8_t how)
+hello_as(struct shard_script *s, struct world_conn *c, uint32_t which, uint32_t task, uint8_t how)
 {
     Psd__Hello m = PSD__HELLO__INIT;
     Psd__Job job = PSD__JOB__INIT;
@@ -136,7 +136,7 @@ hello_as(struct script *s, struct world_conn *c, uint32_t which, uint32_t task, 
 }
 
 void
-script_hello(struct script *s)
+script_hello(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     uint32_t which = bytes_below(&s->in, SCRIPT_JOBS), task = bytes_below(&s->in, SCRIPT_WORKERS);
@@ -145,7 +145,7 @@ script_hello(struct script *s)
 }
 
 void
-script_observe(struct script *s)
+script_observe(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Hello m = PSD__HELLO__INIT;
@@ -174,7 +174,7 @@ fill_optimizer(Psd__Optimizer *o, struct wire_optimizer *room, uint32_t which)
 }
 
 void
-script_declare(struct script *s)
+script_declare(struct shard_script *s)
 {
     static const uint64_t sizes[] = {4, 1, 10, 1008, 1009, 3000, 17000, 40000};
     struct world_conn *c = script_conn(s);
@@ -210,7 +210,7 @@ struct some_blocks {
 };
 
 static void
-some_blocks(struct script *s, struct some_blocks *out)
+some_blocks(struct shard_script *s, struct some_blocks *out)
 {
     const struct shard *shard = s->world.shard;
     uint8_t how = bytes_one(&s->in);
@@ -233,7 +233,7 @@ some_blocks(struct script *s, struct some_blocks *out)
 }
 
 void
-script_pull(struct script *s)
+script_pull(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Pull m = PSD__PULL__INIT;
@@ -253,7 +253,7 @@ script_pull(struct script *s)
 
 /* The data of a step, mostly that of the worker's clock. */
 static void
-some_place(struct script *s, uint64_t clock, Psd__Cursor places[2])
+some_place(struct shard_script *s, uint64_t clock, Psd__Cursor places[2])
 {
     uint8_t how = bytes_one(&s->in);
 
@@ -263,7 +263,7 @@ some_place(struct script *s, uint64_t clock, Psd__Cursor places[2])
 }
 
 void
-script_push(struct script *s)
+script_push(struct shard_script *s)
 {
     static const float values[] = {1, -1, 0.5f, 0, 1e-20f, 3, 1e30f, -2};
     struct world_conn *c = script_conn(s);
@@ -300,7 +300,7 @@ script_push(struct script *s)
 }
 
 void
-script_tick(struct script *s)
+script_tick(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Tick m = PSD__TICK__INIT;
@@ -322,7 +322,7 @@ script_tick(struct script *s)
 }
 
 void
-script_barrier(struct script *s)
+script_barrier(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Barrier m = PSD__BARRIER__INIT;
@@ -340,7 +340,7 @@ script_barrier(struct script *s)
 }
 
 void
-script_skip(struct script *s)
+script_skip(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Skip m = PSD__SKIP__INIT;
@@ -351,7 +351,7 @@ script_skip(struct script *s)
 }
 
 void
-script_cancel(struct script *s)
+script_cancel(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Cancel m = PSD__CANCEL__INIT;
@@ -363,7 +363,7 @@ script_cancel(struct script *s)
 }
 
 void
-script_set(struct script *s)
+script_set(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Set m = PSD__SET__INIT;
@@ -396,7 +396,7 @@ script_set(struct script *s)
 }
 
 void
-script_query(struct script *s)
+script_query(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Query m = PSD__QUERY__INIT;
@@ -409,7 +409,7 @@ script_query(struct script *s)
 }
 
 void
-script_ping(struct script *s)
+script_ping(struct shard_script *s)
 {
     Psd__Ping m = PSD__PING__INIT;
 
@@ -417,7 +417,7 @@ script_ping(struct script *s)
 }
 
 void
-script_goodbye(struct script *s)
+script_goodbye(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Goodbye m = PSD__GOODBYE__INIT;
@@ -427,7 +427,7 @@ script_goodbye(struct script *s)
 }
 
 void
-script_round(struct script *s)
+script_round(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Goodbye m = PSD__GOODBYE__INIT;
@@ -444,7 +444,7 @@ script_round(struct script *s)
 }
 
 void
-script_attach(struct script *s)
+script_attach(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Attach m = PSD__ATTACH__INIT;
@@ -458,7 +458,7 @@ script_attach(struct script *s)
 }
 
 void
-script_save(struct script *s)
+script_save(struct shard_script *s)
 {
     Psd__Save m = PSD__SAVE__INIT;
 
@@ -466,7 +466,7 @@ script_save(struct script *s)
 }
 
 void
-script_evict(struct script *s)
+script_evict(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     char name[2] = {(char)('a' + bytes_below(&s->in, SCRIPT_JOBS)), '\0'};
@@ -480,7 +480,7 @@ script_evict(struct script *s)
 /* Groups of two, of which one is of another cluster. Whoever waits was refused, or is told in time: no two of an index,
  * no two questions of a connection, and none in a hurry. */
 void
-script_meet(struct script *s)
+script_meet(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Meet m = PSD__MEET__INIT;
@@ -502,7 +502,7 @@ script_meet(struct script *s)
 
 /* Any type, any metadata; a payload of one number, so that blocks still tell whether they were torn. */
 void
-script_raw_frame(struct script *s)
+script_raw_frame(struct shard_script *s)
 {
     struct world_conn *c = script_conn(s);
     struct world_frame f = {.type = (enum msg_type)(1 + bytes_below(&s->in, MSG_TYPE_MAX - 1))};

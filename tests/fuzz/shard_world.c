@@ -9,7 +9,7 @@
 /* ---- Who asked ---- */
 
 static void
-asked_add(struct asked *a, uint64_t number)
+asked_add(struct shard_world_request *a, uint64_t number)
 {
     for (size_t i = 0; i < a->len; i++)
         if (a->number[i] == number)
@@ -19,7 +19,7 @@ asked_add(struct asked *a, uint64_t number)
 }
 
 static bool
-asked_remove(struct asked *a, uint64_t number)
+asked_remove(struct shard_world_request *a, uint64_t number)
 {
     for (size_t i = 0; i < a->len; i++)
         if (a->number[i] == number) {
@@ -30,7 +30,7 @@ asked_remove(struct asked *a, uint64_t number)
 }
 
 static struct world_conn *
-find(struct world *w, uint64_t id)
+shard_world_find(struct shard_world *w, uint64_t id)
 {
     for (int i = 0; i < WORLD_CONNS; i++)
         if (w->conn[i].id == id)
@@ -41,7 +41,7 @@ find(struct world *w, uint64_t id)
 /* ---- What comes out ---- */
 
 static void
-answered(struct world_conn *c, uint64_t request)
+shard_world_answered(struct world_conn *c, uint64_t request)
 {
     bool asked = asked_remove(&c->requests, request);
 
@@ -50,29 +50,29 @@ answered(struct world_conn *c, uint64_t request)
 
 /* A repeat is answered once more, so one that is not in the books is no mistake; one that was never sent is. */
 static void
-acked(struct world_conn *c, uint64_t seq)
+shard_world_acked(struct world_conn *c, uint64_t seq)
 {
     ps_assert(c->wild || (seq >= 1 && seq <= c->seq_max));
     asked_remove(&c->seqs, seq);
 }
 
 static void
-hear(struct world_conn *c, const struct wire_msg *msg)
+shard_world_note(struct world_conn *c, const struct wire_msg *msg)
 {
     switch (msg->type) {
     case MSG_ACK:
         for (size_t i = 0; i < msg->u.ack->n_seq; i++)
-            acked(c, msg->u.ack->seq[i]);
+            shard_world_acked(c, msg->u.ack->seq[i]);
         break;
     case MSG_DATA:
         if (msg->u.data->seq > 0)
-            acked(c, msg->u.data->seq);
+            shard_world_acked(c, msg->u.data->seq);
         else
-            answered(c, msg->request);
+            shard_world_answered(c, msg->request);
         break;
     case MSG_WELCOME:
         c->seq_max = MAX(c->seq_max, msg->u.welcome->last_seq);
-        answered(c, msg->request);
+        shard_world_answered(c, msg->request);
         break;
     case MSG_DECLARED:
     case MSG_REPORT:
@@ -81,12 +81,12 @@ hear(struct world_conn *c, const struct wire_msg *msg)
     case MSG_SAVE_DONE:
     case MSG_MET:
     case MSG_EVICTED:
-        answered(c, msg->request);
+        shard_world_answered(c, msg->request);
         break;
     case MSG_ERROR:
         ps_assert(msg->u.error->text[0] != '\0');
         if (msg->request != 0)
-            answered(c, msg->request);
+            shard_world_answered(c, msg->request);
         break;
     case MSG_EVENT:
         break;
@@ -97,7 +97,7 @@ hear(struct world_conn *c, const struct wire_msg *msg)
 
 /* Header, metadata and pad are one whole, valid frame. */
 static void
-receive(struct world *w, struct world_conn *c, const uint8_t *bytes, size_t len, size_t payload_len)
+shard_world_receive(struct shard_world *w, struct world_conn *c, const uint8_t *bytes, size_t len, size_t payload_len)
 {
     struct frame_head head;
     struct wire_msg msg;
@@ -107,11 +107,11 @@ receive(struct world *w, struct world_conn *c, const uint8_t *bytes, size_t len,
     ps_assert(len == FRAME_HEAD_SIZE + head.meta_len + frame_pad(head.meta_len) && head.payload_len == payload_len);
     arena_reset(&w->arena);
     ps_assert(wire_decode(&head, bytes + FRAME_HEAD_SIZE, &w->arena, &msg, &e) == PS_OK);
-    hear(c, &msg);
+    shard_world_note(c, &msg);
 }
 
 static void
-deliver(struct world *w, struct world_conn *c, struct shard_data *data)
+shard_world_deliver(struct shard_world *w, struct world_conn *c, struct shard_data *data)
 {
     struct store_snapshot *snap;
     struct shard_reply reply;
@@ -123,27 +123,27 @@ deliver(struct world *w, struct world_conn *c, struct shard_data *data)
     for (size_t i = 0; i < reply.parts_len; i++)
         sum += reply.parts[i].len;
     ps_assert(sum == reply.payload_len);
-    receive(w, c, reply.head, reply.head_len, reply.payload_len);
+    shard_world_receive(w, c, reply.head, reply.head_len, reply.payload_len);
     w->store->ops->snapshot_unref(w->store, snap);
 }
 
 void
-world_deliver(struct world *w)
+world_deliver(struct shard_world *w)
 {
     struct world_data *d;
     struct world_conn *c;
 
     while ((d = w->data) != NULL) {
         w->data = d->next;
-        if ((c = find(w, d->conn)) != NULL)
-            deliver(w, c, d->data);
+        if ((c = shard_world_find(w, d->conn)) != NULL)
+            shard_world_deliver(w, c, d->data);
         shard_data_free(d->data);
         free(d);
     }
 }
 
 static void
-keep_data(struct world *w, uint64_t conn, struct shard_data *data)
+keep_data(struct shard_world *w, uint64_t conn, struct shard_data *data)
 {
     struct world_data **at = &w->data, *d = malloc(sizeof *d);
 
@@ -155,15 +155,15 @@ keep_data(struct world *w, uint64_t conn, struct shard_data *data)
 }
 
 static void
-perform(struct world *w, struct shard_action *a)
+shard_world_perform(struct shard_world *w, struct shard_action *a)
 {
-    struct world_conn *c = a->conn != 0 ? find(w, a->conn) : NULL; /* NULL: it was lost in this turn */
+    struct world_conn *c = a->conn != 0 ? shard_world_find(w, a->conn) : NULL; /* NULL: it was lost in this turn */
 
     ps_assert(c == NULL || !c->ended);
     switch (a->kind) {
     case SHARD_SEND:
         if (c != NULL)
-            receive(w, c, a->bytes, a->len, 0);
+            shard_world_receive(w, c, a->bytes, a->len, 0);
         free(a->bytes);
         break;
     case SHARD_DATA:
@@ -196,7 +196,7 @@ perform(struct world *w, struct shard_action *a)
 }
 
 void
-world_turn(struct world *w)
+world_turn(struct shard_world *w)
 {
     bool dirty = shard_dirty(w->shard);
     enum ps_err err = shard_commit(w->shard);
@@ -204,7 +204,7 @@ world_turn(struct world *w)
 
     ps_assert(err == PS_OK || dirty);
     while (shard_next_action(w->shard, &a))
-        perform(w, &a);
+        shard_world_perform(w, &a);
     if (!w->late_data)
         world_deliver(w);
     check_turn(w);
@@ -215,7 +215,7 @@ world_turn(struct world *w)
 /* ---- Events ---- */
 
 void
-world_event(struct world *w, struct shard_event *event)
+world_event(struct shard_world *w, struct shard_event *event)
 {
     event->now_ms = w->now_ms;
     for (int turns = 0; shard_step(w->shard, event) == SHARD_TURN_FULL; turns++) {
@@ -225,7 +225,7 @@ world_event(struct world *w, struct shard_event *event)
 }
 
 void
-world_open(struct world *w, struct world_conn *c)
+world_open(struct shard_world *w, struct world_conn *c)
 {
     if (c->id != 0)
         world_lose(w, c);
@@ -235,7 +235,7 @@ world_open(struct world *w, struct world_conn *c)
 
 /* What was on its way to it is lost with it. */
 void
-world_lose(struct world *w, struct world_conn *c)
+world_lose(struct shard_world *w, struct world_conn *c)
 {
     uint64_t id = c->id;
 
@@ -244,7 +244,7 @@ world_lose(struct world *w, struct world_conn *c)
 }
 
 void
-world_pass(struct world *w, uint64_t ms)
+world_pass(struct shard_world *w, uint64_t ms)
 {
     uint64_t until = w->now_ms + ms;
 
@@ -257,7 +257,7 @@ world_pass(struct world *w, uint64_t ms)
 }
 
 void
-world_work(struct world *w)
+world_work(struct shard_world *w)
 {
     for (int steps = 0; shard_busy(w->shard); steps++) {
         ps_assert(steps < 10000);
@@ -267,7 +267,7 @@ world_work(struct world *w)
 }
 
 void
-world_frame(struct world *w, struct world_conn *c, const struct world_frame *f)
+world_frame(struct shard_world *w, struct world_conn *c, const struct world_frame *f)
 {
     float *payload = f->n > 0 ? malloc(f->n * sizeof *payload) : NULL;
     uint8_t *meta = malloc(f->meta_len + (f->meta_len == 0));
@@ -304,7 +304,7 @@ world_frame(struct world *w, struct world_conn *c, const struct world_frame *f)
 /* ---- Life ---- */
 
 static void
-start(struct world *w)
+shard_world_start(struct shard_world *w)
 {
     struct ps_error e;
 
@@ -313,7 +313,7 @@ start(struct world *w)
 }
 
 static void
-drop_data(struct world *w)
+drop_data(struct shard_world *w)
 {
     struct world_data *d;
 
@@ -325,18 +325,18 @@ drop_data(struct world *w)
 }
 
 void
-world_start(struct world *w, const struct shard_config *config, uint64_t store_bytes, bool durable)
+world_start(struct shard_world *w, const struct shard_config *config, uint64_t store_bytes, bool durable)
 {
-    *w = (struct world){.config = *config, .now_ms = 1000, .store_bytes = store_bytes};
+    *w = (struct shard_world){.config = *config, .now_ms = 1000, .store_bytes = store_bytes};
     w->store = store_mem_new(store_bytes);
     ps_assert(w->store != NULL);
     if (durable)
         disk_start(w, GIB);
-    start(w);
+    shard_world_start(w);
 }
 
 static void
-end_process(struct world *w)
+end_process(struct shard_world *w)
 {
     drop_data(w);
     shard_free(w->shard);
@@ -349,16 +349,16 @@ end_process(struct world *w)
 }
 
 void
-world_crash(struct world *w)
+world_crash(struct shard_world *w)
 {
     end_process(w);
-    start(w);
+    shard_world_start(w);
     check_store(w);
 }
 
 /* Under a new boot, with other versions. */
 void
-world_power(struct world *w)
+world_power(struct shard_world *w)
 {
     if (w->disk.store == NULL)
         return;
@@ -369,14 +369,14 @@ world_power(struct world *w)
     memset(w->version, 0, sizeof w->version);
     w->config.boot = 100 + ++w->disk.powers;
     disk_rebuild(w, w->config.boot);
-    start(w);
+    shard_world_start(w);
     disk_replay(w);
     world_turn(w);
     check_store(w);
 }
 
 static void
-all_go(struct world *w)
+all_go(struct shard_world *w)
 {
     for (int i = 0; i < WORLD_CONNS; i++)
         if (w->conn[i].id != 0)
@@ -385,7 +385,7 @@ all_go(struct world *w)
 }
 
 void
-world_end(struct world *w)
+world_end(struct shard_world *w)
 {
     for (int what = 0; what < STORE_MEM_FAILS; what++)
         store_mem_fail_at(w->store, (enum store_mem_fail)what, 0);

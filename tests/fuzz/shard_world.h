@@ -24,7 +24,7 @@
 #define WORLD_BLOCKS 16
 
 /* Numbers of what was asked and not answered. */
-struct asked {
+struct shard_world_request {
     uint64_t number[WORLD_ASKED];
     size_t len;
 };
@@ -33,7 +33,7 @@ struct world_conn {
     uint64_t id; /* 0: none */
     bool ended;  /* the shard closed it; it is not told yet that it is gone */
     bool wild;
-    struct asked requests, seqs;
+    struct shard_world_request requests, seqs;
     uint64_t last_request; /* the newest that was asked */
     uint64_t seq_max;      /* the highest that was sent */
     uint32_t job, task;    /* of its hello */
@@ -46,11 +46,11 @@ struct world_data {
     struct shard_data *data;
 };
 
-struct world {
+struct shard_world {
     struct shard_config config;
     struct store *store;
     uint64_t store_bytes;
-    struct disk disk;
+    struct fuzz_disk disk;
     struct shard *shard;
     uint64_t now_ms, ids, requests;
     bool late_data; /* answers with blocks are made later than they were due */
@@ -63,21 +63,21 @@ struct world {
 };
 
 /* durable: with a disk. */
-void world_start(struct world *w, const struct shard_config *config, uint64_t store_bytes, bool durable);
+void world_start(struct shard_world *w, const struct shard_config *config, uint64_t store_bytes, bool durable);
 
 /* Everybody goes, leases end, the shard drains. Checks that nothing is left. */
-void world_end(struct world *w);
+void world_end(struct shard_world *w);
 
-void world_event(struct world *w, struct shard_event *event); /* sets the time */
-void world_turn(struct world *w);                             /* ends it */
-void world_pass(struct world *w, uint64_t ms);
-void world_work(struct world *w);  /* until there is none */
-void world_crash(struct world *w); /* kill -9 and a new process */
-void world_power(struct world *w); /* power loss, and a new process over what the disk has */
+void world_event(struct shard_world *w, struct shard_event *event); /* sets the time */
+void world_turn(struct shard_world *w);                             /* ends it */
+void world_pass(struct shard_world *w, uint64_t ms);
+void world_work(struct shard_world *w);  /* until there is none */
+void world_crash(struct shard_world *w); /* kill -9 and a new process */
+void world_power(struct shard_world *w); /* power loss, and a new process over what the disk has */
 
-void world_open(struct world *w, struct world_conn *c); /* a new connection in its place */
-void world_lose(struct world *w, struct world_conn *c);
-void world_deliver(struct world *w); /* make answers with blocks that are due */
+void world_open(struct shard_world *w, struct world_conn *c); /* a new connection in its place */
+void world_lose(struct shard_world *w, struct world_conn *c);
+void world_deliver(struct shard_world *w); /* make answers with blocks that are due */
 
 /* A frame with this payload: n times the same number. asks: its request must be answered; seq: 0, or this must. */
 struct world_frame {
@@ -90,12 +90,12 @@ struct world_frame {
     bool asks;
     uint64_t seq;
 };
-void world_frame(struct world *w, struct world_conn *c, const struct world_frame *f);
+void world_frame(struct shard_world *w, struct world_conn *c, const struct world_frame *f);
 
 /* ---- shard_check.c ---- */
 
-void check_turn(struct world *w);  /* what must hold between turns */
-void check_store(struct world *w); /* what is committed */
-void check_empty(struct world *w); /* when nobody is there any more */
+void check_turn(struct shard_world *w);  /* what must hold between turns */
+void check_store(struct shard_world *w); /* what is committed */
+void check_empty(struct shard_world *w); /* when nobody is there any more */
 
 #endif

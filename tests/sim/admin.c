@@ -29,7 +29,7 @@ values_finish(struct admin_values *v)
 }
 
 static void
-values_begin(struct admin_values *v, const struct model_var *var)
+values_begin(struct admin_values *v, const struct sim_model_var *var)
 {
     values_finish(v);
     for (uint32_t i = 0; i <= var->layout.slots; i++)
@@ -39,7 +39,7 @@ values_begin(struct admin_values *v, const struct model_var *var)
     v->has = sim_alloc(var->layout.blocks * sizeof *v->has);
 }
 
-struct reading {
+struct admin_reading {
     struct admin *admin;
     uint32_t shard;
     Psd__JobRow *job;
@@ -50,7 +50,7 @@ struct reading {
 static bool
 read_block(void *arg, const struct store_key *key, struct span value)
 {
-    struct reading *r = arg;
+    struct admin_reading *r = arg;
     struct admin *a = r->admin;
     const struct block_head *head = value.data;
     struct ledger_place at;
@@ -76,7 +76,7 @@ read_block(void *arg, const struct store_key *key, struct span value)
 static bool
 read_job(void *arg, struct span key, struct span value)
 {
-    struct reading *r = arg;
+    struct admin_reading *r = arg;
 
     (void)key;
     if (r->job == NULL)
@@ -87,7 +87,7 @@ read_job(void *arg, struct span key, struct span value)
 static bool
 read_session(void *arg, struct span key, struct span value)
 {
-    struct reading *r = arg;
+    struct admin_reading *r = arg;
     Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
 
     (void)key;
@@ -102,7 +102,7 @@ read_session(void *arg, struct span key, struct span value)
 static bool
 read_variable(void *arg, struct span key, struct span value)
 {
-    struct reading *r = arg;
+    struct admin_reading *r = arg;
     Psd__VariableRow *row = psd__variable_row__unpack(NULL, value.len, value.data);
     Psd__Declare now;
     struct ps_error e;
@@ -119,7 +119,7 @@ read_variable(void *arg, struct span key, struct span value)
 }
 
 static void
-read_shard(struct reading *r)
+read_shard(struct admin_reading *r)
 {
     struct store *store = r->admin->shards[r->shard].store;
     enum ps_err err;
@@ -154,9 +154,9 @@ all_up(const struct admin *a)
 }
 
 static bool
-take(struct admin *a)
+admin_take(struct admin *a)
 {
-    struct reading r = {.admin = a, .slowest = UINT64_MAX};
+    struct admin_reading r = {.admin = a, .slowest = UINT64_MAX};
 
     if (!all_up(a) || !ledger_checkpoint(a->ledger))
         return false;
@@ -174,7 +174,7 @@ take(struct admin *a)
 
 /* ---- What a shard gets ---- */
 
-struct source {
+struct admin_source {
     struct shard_restore base;
     const struct admin *admin;
 };
@@ -183,7 +183,7 @@ static enum ps_err
 source_elements(struct shard_restore *r, size_t variable, uint32_t array, uint64_t first, uint32_t len, float *to,
                 struct ps_error *e)
 {
-    const struct admin *a = CONTAINER_OF(r, struct source, base)->admin;
+    const struct admin *a = CONTAINER_OF(r, struct admin_source, base)->admin;
 
     (void)e;
     memcpy(to, a->values[variable].array[array] + first, len * sizeof *to);
@@ -194,7 +194,7 @@ static enum ps_err
 source_counts(struct shard_restore *r, size_t variable, uint64_t block, uint64_t *version, uint64_t *clock,
               struct ps_error *e)
 {
-    const struct admin_values *v = &CONTAINER_OF(r, struct source, base)->admin->values[variable];
+    const struct admin_values *v = &CONTAINER_OF(r, struct admin_source, base)->admin->values[variable];
 
     (void)e;
     *version = v->version[block];
@@ -205,15 +205,15 @@ source_counts(struct shard_restore *r, size_t variable, uint64_t block, uint64_t
 static void
 source_close(struct shard_restore *r)
 {
-    free(CONTAINER_OF(r, struct source, base));
+    free(CONTAINER_OF(r, struct admin_source, base));
 }
 
 /* ---- Restoring ---- */
 
 static void
-give(struct admin *a, uint32_t shard)
+admin_give(struct admin *a, uint32_t shard)
 {
-    struct source *s = sim_alloc(sizeof *s);
+    struct admin_source *s = sim_alloc(sizeof *s);
     struct shard_event event = {.kind = SHARD_RESTORE, .restore = &s->base};
 
     a->boot[shard] = sim_mix(&a->random) | 1;
@@ -257,13 +257,13 @@ may_restore(const struct admin *a)
 }
 
 static void
-restore(struct admin *a)
+admin_restore(struct admin *a)
 {
     a->faults->powers++; /* who is lost from now on may not be known to a shard */
     a->state = ADMIN_RESTORES;
     set_restoring(a, true);
     for (uint32_t i = 0; i < a->model->shards && !a->sim->failed; i++)
-        give(a, i);
+        admin_give(a, i);
 }
 
 /* True when the shard is through; who is not, and does nothing about it, is asked again. */
@@ -282,7 +282,7 @@ look_after(struct admin *a, uint32_t shard)
     if (ledger_is_boot(a->ledger, shard, a->boot[shard]))
         return !shard_is_restoring(n->core, NULL);
     if (!shard_is_restoring(n->core, NULL) || shard_restore_unfinished(n->core, &dir, &job))
-        give(a, shard);
+        admin_give(a, shard);
     return false;
 }
 
@@ -297,7 +297,7 @@ all_restored(struct admin *a)
 }
 
 static void
-look(struct sim_timer *t)
+admin_look(struct sim_timer *t)
 {
     struct admin *a = CONTAINER_OF(t, struct admin, timer);
     uint64_t next_us = LOOK_US;
@@ -307,11 +307,11 @@ look(struct sim_timer *t)
         set_restoring(a, false);
         a->state = ADMIN_WAITS;
         next_us = sim_mix_below(&a->random, FIRST_US_MAX);
-    } else if (a->state == ADMIN_WAITS && take(a)) {
+    } else if (a->state == ADMIN_WAITS && admin_take(a)) {
         a->state = ADMIN_HAS;
         next_us = sim_mix_below(&a->random, AFTER_US_MAX);
     } else if (a->state == ADMIN_HAS && may_restore(a)) {
-        restore(a);
+        admin_restore(a);
     } else if (a->state == ADMIN_HAS && sim_mix_below(&a->random, 100) == 0) {
         a->state = ADMIN_WAITS; /* perhaps of no use any more */
     }
@@ -330,7 +330,7 @@ void
 admin_start(struct admin *a, uint64_t seed)
 {
     a->random = ~seed ^ SALT;
-    a->timer.run = look;
+    a->timer.run = admin_look;
     sim_in(a->sim, &a->timer, sim_mix_below(&a->random, FIRST_US_MAX));
 }
 

@@ -34,7 +34,7 @@ struct admin_values {
 struct admin {
     struct sim *sim;
     struct ledger *ledger;
-    const struct model *model;
+    const struct sim_model *model;
     struct faults *faults;
     struct node_shard *shards;
     struct node_worker *workers;

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 #include "tests/sim/command.h"
 
-#ifdef PSD_PLANTED
-enum planted planted;
+#ifdef PSD_MUTATION
+enum mutation mutation;
 #endif
 
 static const char *program = "sim", *usage = "";
@@ -72,10 +72,10 @@ command_plant(const char *name)
     int index = command_index(bugs, name);
 
     bug = bugs[index];
-#ifdef PSD_PLANTED
-    planted = (enum planted)index;
+#ifdef PSD_MUTATION
+    mutation = (enum mutation)index;
 #else
-    fprintf(stderr, "%s: there are no bugs in these cores; that of the same name with _planted has them\n", program);
+    fprintf(stderr, "%s: there are no bugs in these cores; that of the same name with _mutated has them\n", program);
     exit(2);
 #endif
 }
@@ -111,7 +111,7 @@ command_option(struct command_runs *runs, int c)
 }
 
 static void
-ended(int signal_number)
+command_ended(int signal_number)
 {
     ssize_t n = write(STDERR_FILENO, again, strlen(again));
 
@@ -123,9 +123,9 @@ ended(int signal_number)
 void
 command_watch(struct command_runs *runs)
 {
-    signal(SIGABRT, ended);
-    signal(SIGSEGV, ended);
-    signal(SIGTERM, ended); /* by who lost patience */
+    signal(SIGABRT, command_ended);
+    signal(SIGSEGV, command_ended);
+    signal(SIGTERM, command_ended); /* by who lost patience */
     if (runs->fresh)
         printf("PSD_TEST_SEED=%" PRIu64 "\n", runs->seed);
     fflush(stdout);
@@ -145,7 +145,7 @@ command_again(void)
 }
 
 static void
-add(const char *option, const char *between, const char *value)
+command_add(const char *option, const char *between, const char *value)
 {
     again_len += (size_t)snprintf(again + again_len, sizeof again - again_len, " --%s%s%s", option, between, value);
     if (again_len >= sizeof again)
@@ -165,26 +165,26 @@ command_again_number(const char *option, uint64_t n)
 
     snprintf(text, sizeof text, "%" PRIu64, n);
     if (n != 0)
-        add(option, " ", text);
+        command_add(option, " ", text);
 }
 
 void
 command_again_word(const char *option, const char *word)
 {
     if (word != NULL)
-        add(option, " ", word);
+        command_add(option, " ", word);
 }
 
 void
 command_again_flag(const char *option, bool set)
 {
     if (set)
-        add(option, "", "");
+        command_add(option, "", "");
 }
 
 void
 command_again_end(void)
 {
     command_again_word("plant", bug);
-    add("trace", "", "\n");
+    command_add("trace", "", "\n");
 }

@@ -1,5 +1,5 @@
 /* What the command lines of both simulators share: options that both have, words and numbers read strictly, how many
- * seeds are run, bugs that are planted, and the command that repeats a run, printed also when something ends the
+ * seeds are run, bugs that are put in, and the command that repeats a run, printed also when something ends the
  * process in the middle of one.
  *
  *     command_begin(&runs, argv[0], usage, bugs);
@@ -39,8 +39,8 @@ struct command_runs {
         "trace", 0, NULL, 't'                                                                                          \
     }
 
-/* One run of seed 1, without a trace unless PS_TRACE is set. bugs: that --plant may name, in the order of enum planted,
- * up to a NULL. The texts stay the caller's and must live as long as the process. */
+/* One run of seed 1, without a trace unless PS_TRACE is set. bugs: that --plant may name, in the order of enum
+ * mutation, up to a NULL. The texts stay the caller's and must live as long as the process. */
 void command_begin(struct command_runs *runs, const char *program, const char *usage, const char *const *bugs);
 
 /* Takes one of COMMAND_OPTIONS, with its word in optarg. False: c is none of these. */

@@ -26,7 +26,7 @@ draw_below(struct evictor *v, uint64_t n)
 }
 
 static bool
-chance(struct evictor *v, uint64_t per_cent)
+evictor_chance(struct evictor *v, uint64_t per_cent)
 {
     return draw_below(v, 100) < per_cent;
 }
@@ -40,7 +40,7 @@ evictor_of(struct node_worker *w)
 /* ---- Asking ---- */
 
 static void
-ask(struct evictor *v, uint32_t shard)
+evictor_ask(struct evictor *v, uint32_t shard)
 {
     struct node_worker *w = &v->node;
     struct worker_op *o = outsider_op(w, WORKER_EVICT);
@@ -56,22 +56,22 @@ static void
 ask_shards(struct evictor *v)
 {
     uint32_t shards = v->node.model->shards;
-    bool alone = chance(v, ALONE_PER_CENT);
+    bool alone = evictor_chance(v, ALONE_PER_CENT);
     uint32_t only = (uint32_t)draw_below(v, shards);
 
     sim_trace(v->node.sim, "w%u is to be evicted%s%s", v->task, v->hangs ? ", which hangs" : "",
               alone ? ", on one shard" : "");
-    if (v->hangs && chance(v, CUT_PER_CENT))
+    if (v->hangs && evictor_chance(v, CUT_PER_CENT))
         node_worker_cut(&v->workers[v->task]);
     v->long_hang = v->long_hang && (!alone || shards == 1);
     for (uint32_t i = 0; i < shards && !v->node.sim->failed; i++)
         if (!alone || i == only)
-            ask(v, i);
+            evictor_ask(v, i);
 }
 
 /* A shard that knows no such worker waits for it to come: it is not to be kept from that. */
 static void
-collect(struct evictor *v, const struct worker_op *o)
+evictor_collect(struct evictor *v, const struct worker_op *o)
 {
     struct ps_error e = {0};
     enum ps_err code = core_op_result(o->op, &e);
@@ -92,7 +92,7 @@ collect_all(struct evictor *v)
     struct worker_op *o;
 
     while (!v->node.sim->failed && (o = outsider_take_done(&v->node)) != NULL) {
-        collect(v, o);
+        evictor_collect(v, o);
         outsider_op_free(&v->node, o);
     }
 }
@@ -100,13 +100,13 @@ collect_all(struct evictor *v)
 /* ---- Whom ---- */
 
 static bool
-trains(const struct node_worker *x)
+evictor_trains(const struct node_worker *x)
 {
     return x->core != NULL && x->joined_before && x->phase >= WORKER_PULLING && x->phase <= WORKER_MEETING;
 }
 
 static void
-begin(struct evictor *v, uint32_t task)
+evictor_begin(struct evictor *v, uint32_t task)
 {
     v->task = task;
     v->incarnation = v->workers[task].incarnation;
@@ -123,16 +123,16 @@ wants_help(const struct evictor *v)
 }
 
 static void
-choose(struct evictor *v)
+evictor_choose(struct evictor *v)
 {
     uint32_t task = (uint32_t)draw_below(v, v->node.model->workers);
-    bool hangs = chance(v, HANG_PER_CENT), long_hang = chance(v, LONG_PER_CENT);
+    bool hangs = evictor_chance(v, HANG_PER_CENT), long_hang = evictor_chance(v, LONG_PER_CENT);
 
-    if (v->patient != UINT32_MAX && chance(v, PATIENT_PER_CENT))
+    if (v->patient != UINT32_MAX && evictor_chance(v, PATIENT_PER_CENT))
         task = v->patient;
     v->left--;
-    begin(v, task);
-    v->hangs = hangs && trains(&v->workers[task]) && !v->workers[task].stays;
+    evictor_begin(v, task);
+    v->hangs = hangs && evictor_trains(&v->workers[task]) && !v->workers[task].stays;
     v->long_hang = v->hangs && long_hang;
 }
 
@@ -177,10 +177,10 @@ go_on(struct evictor *v)
     bool time = v->node.sim->now_us >= v->until_us;
 
     if (v->state == EVICTOR_WAITS && wants_help(v)) {
-        begin(v, v->patient);
+        evictor_begin(v, v->patient);
         pass_to(v, EVICTOR_HANGS, LOOK_US);
     } else if (v->state == EVICTOR_WAITS && v->left > 0 && time) {
-        choose(v);
+        evictor_choose(v);
         pass_to(v, EVICTOR_HANGS, HANG_US_MAX);
     } else if (v->state == EVICTOR_HANGS && time) {
         v->state = EVICTOR_ASKS;
@@ -248,7 +248,7 @@ evictor_init(struct evictor *v, uint64_t seed)
 {
     v->random = ~seed ^ SALT;
     v->left = 1 + (uint32_t)draw_below(v, EVICTIONS_MAX);
-    v->patient = chance(v, PATIENT_PER_CENT) ? (uint32_t)draw_below(v, v->node.model->workers) : UINT32_MAX;
+    v->patient = evictor_chance(v, PATIENT_PER_CENT) ? (uint32_t)draw_below(v, v->node.model->workers) : UINT32_MAX;
     if (v->patient != UINT32_MAX)
         v->workers[v->patient].profile.patient = true;
 }

@@ -8,7 +8,7 @@
 #define FOLLOW_PER_MILLE 250 /* runs in which power loss follows on kills */
 #define FOLLOW_TRIPS_MAX 12
 #define AT_ONCE_US       (20 * SIM_MS)
-#define PATIENCE_US      (5 * SIM_SECOND) /* six of seven records that come at all come sooner */
+#define ADAPTIVE_SPIN_US (5 * SIM_SECOND) /* six of seven records that come at all come sooner */
 
 /* ---- What a level is ---- */
 
@@ -100,7 +100,7 @@ static void
 fault_cut(struct faults *f)
 {
     size_t n = net_open_conns(f->net);
-    struct net_conn *c;
+    struct sim_net_conn *c;
 
     if (n == 0)
         return;
@@ -114,7 +114,7 @@ fault_silence(struct faults *f)
 {
     unsigned directions = (unsigned)sim_between(f->sim, 1, 3);
     size_t n = net_open_conns(f->net);
-    struct net_conn *c;
+    struct sim_net_conn *c;
 
     if (n == 0)
         return;
@@ -169,7 +169,7 @@ kill_then_power(struct faults *f, struct node_shard *s, enum node_shard_kill whe
     if (!waits)
         return;
     follow->otherwise = when;
-    sim_in(f->sim, &follow->patience, PATIENCE_US);
+    sim_in(f->sim, &follow->patience, ADAPTIVE_SPIN_US);
 }
 
 /* Who pushes durably may have gone, or be at other shards; and while a kill is planned, no other is. */

@@ -28,7 +28,7 @@ struct faults_follow {
 
 struct faults {
     struct sim *sim;
-    struct net *net;
+    struct sim_net *net;
     enum sim_faults level;
     struct node_shard *shards;
     uint32_t shards_len;

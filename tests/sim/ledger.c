@@ -8,14 +8,14 @@
 #include "tests/sim/ledger_state.h"
 
 struct ledger *
-ledger_new(struct sim *s, const struct model *m, const struct ledger_config *config)
+ledger_new(struct sim *s, const struct sim_model *m, const struct ledger_config *config)
 {
     struct ledger *l = sim_alloc(sizeof *l);
 
     l->sim = s;
     l->model = m;
     l->config = *config;
-    l->told_all = true;
+    l->reported_all = true;
     for (uint32_t v = 0; v < m->vars_len; v++) {
         l->vars[v].blocks_len = (uint32_t)m->vars[v].layout.blocks;
         l->vars[v].blocks = sim_alloc(l->vars[v].blocks_len * sizeof *l->vars[v].blocks);
@@ -66,7 +66,7 @@ ledger_join(struct ledger *l, uint32_t task, uint32_t round, uint64_t incarnatio
     l->runs[task].joined = round + 1;
     l->runs[task].from = clock;
     l->lives = sim_grow(l->lives, &l->lives_room, l->lives_len, sizeof *l->lives);
-    l->lives[l->lives_len] = (struct life){.task = task, .round = round, .incarnation = incarnation};
+    l->lives[l->lives_len] = (struct ledger_life){.task = task, .round = round, .incarnation = incarnation};
     return (uint32_t)l->lives_len++;
 }
 
@@ -120,7 +120,7 @@ void
 ledger_crashed(struct ledger *l, uint32_t shard)
 {
     (void)shard;
-    l->told_all = false;
+    l->reported_all = false;
 }
 
 /* ---- Pushes ---- */
@@ -128,7 +128,7 @@ ledger_crashed(struct ledger *l, uint32_t shard)
 const char *
 ledger_push_name(const struct ledger *l, uint32_t push, char *out, size_t size)
 {
-    const struct push *p = &l->pushes[push];
+    const struct ledger_push *p = &l->pushes[push];
 
     snprintf(out, size, "push %u (w%u life %u, clock %" PRIu64 ", %s number %" PRIu64 ")", push, p->task, p->life,
              p->clock, l->model->vars[p->var].name, p->number);
@@ -143,13 +143,13 @@ ledger_push(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint
 
     l->pushes = sim_grow(l->pushes, &l->pushes_room, l->pushes_len, sizeof *l->pushes);
     v->pushes = sim_grow(v->pushes, &v->pushes_room, v->pushes_len, sizeof *v->pushes);
-    l->pushes[l->pushes_len++] = (struct push){.task = task,
-                                               .life = life,
-                                               .clock = clock,
-                                               .var = var,
-                                               .number = v->pushes_len,
-                                               .broken = broken,
-                                               .started_us = l->sim->now_us};
+    l->pushes[l->pushes_len++] = (struct ledger_push){.task = task,
+                                                      .life = life,
+                                                      .clock = clock,
+                                                      .var = var,
+                                                      .number = v->pushes_len,
+                                                      .broken = broken,
+                                                      .started_us = l->sim->now_us};
     v->pushes[v->pushes_len++] = id;
     l->counts.pushes++;
     return id;
@@ -158,7 +158,7 @@ ledger_push(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint
 void
 ledger_push_gradient(struct ledger *l, uint32_t push, float *out)
 {
-    const struct push *p = &l->pushes[push];
+    const struct ledger_push *p = &l->pushes[push];
     const struct layout *layout = &l->model->vars[p->var].layout;
 
     model_gradient(l->model, p->var, p->number, out);
@@ -191,7 +191,7 @@ ledger_push_cursor(struct ledger *l, uint32_t push, const struct ps_cursor *curs
 }
 
 static enum push_outcome
-outcome_of(const struct push *p, enum ps_err result)
+outcome_of(const struct ledger_push *p, enum ps_err result)
 {
     if (result == PS_OK)
         return PUSH_COUNTED;
@@ -203,7 +203,7 @@ outcome_of(const struct push *p, enum ps_err result)
 /* In sync a worker that comes back finds its earlier incarnation's gradient of this step in the gather, and that one
  * stays: the task's gradient is counted, if not this one. */
 static bool
-same_step(const struct ledger *l, const struct push *earlier, const struct push *p)
+same_step(const struct ledger *l, const struct ledger_push *earlier, const struct ledger_push *p)
 {
     return l->model->mode == PS_SYNC && earlier->task == p->task && earlier->clock == p->clock &&
            earlier->life < p->life;
@@ -211,12 +211,12 @@ same_step(const struct ledger *l, const struct push *earlier, const struct push 
 
 /* Another push was counted in its place; or was lost with the block that counted it. */
 static bool
-counted_for_it(const struct ledger *l, const struct block_state *b, const struct push *p)
+counted_for_it(const struct ledger *l, const struct block_state *b, const struct ledger_push *p)
 {
     const struct var_state *v = &l->vars[p->var];
 
     for (size_t i = 0; i < v->pushes_len; i++) {
-        const struct push *other = &l->pushes[v->pushes[i]];
+        const struct ledger_push *other = &l->pushes[v->pushes[i]];
 
         if (other == p || !(same_step(l, other, p) || ledger_same_example(other, p)))
             continue;
@@ -230,7 +230,7 @@ counted_for_it(const struct ledger *l, const struct block_state *b, const struct
 static void
 check_outcome(struct ledger *l, uint32_t id)
 {
-    const struct push *p = &l->pushes[id];
+    const struct ledger_push *p = &l->pushes[id];
     char name[128];
 
     for (uint32_t b = 0; b < l->vars[p->var].blocks_len; b++) {
@@ -253,7 +253,7 @@ check_outcome(struct ledger *l, uint32_t id)
 void
 ledger_push_done(struct ledger *l, uint32_t push, enum ps_err result)
 {
-    struct push *p = &l->pushes[push];
+    struct ledger_push *p = &l->pushes[push];
 
     ps_assert(p->outcome == PUSH_OPEN);
     p->result = result;
@@ -271,18 +271,18 @@ ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint
             uint32_t push)
 {
     const struct var_state *v = &l->vars[var];
-    struct pull *p;
+    struct ledger_pull_state *p;
 
     l->pulls = sim_grow(l->pulls, &l->pulls_room, l->pulls_len, sizeof *l->pulls);
     p = &l->pulls[l->pulls_len];
-    *p = (struct pull){.task = task,
-                       .life = life,
-                       .clock = clock,
-                       .var = var,
-                       .kind = kind,
-                       .push = push,
-                       .started_us = l->sim->now_us,
-                       .versions = sim_alloc(v->blocks_len * sizeof *p->versions)};
+    *p = (struct ledger_pull_state){.task = task,
+                                    .life = life,
+                                    .clock = clock,
+                                    .var = var,
+                                    .kind = kind,
+                                    .push = push,
+                                    .started_us = l->sim->now_us,
+                                    .versions = sim_alloc(v->blocks_len * sizeof *p->versions)};
     for (uint32_t b = 0; b < v->blocks_len; b++)
         p->versions[b] = v->blocks[b].version;
     memcpy(p->epochs, l->epoch, sizeof p->epochs);
@@ -291,12 +291,13 @@ ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint
 
 /* versions[b] holds what was committed when the pull began; now, what it got. */
 static void
-check_pulled_block(struct ledger *l, struct pull *p, uint32_t b, const float *values, uint64_t lowest, uint64_t highest)
+check_pulled_block(struct ledger *l, struct ledger_pull_state *p, uint32_t b, const float *values, uint64_t lowest,
+                   uint64_t highest)
 {
     const struct block_state *block = &l->vars[p->var].blocks[b];
     uint64_t hash = ledger_hash(values, block->len);
     uint32_t epoch = p->epochs[block->shard];
-    const struct state *got = ledger_block_find(block, epoch, hash, lowest, highest);
+    const struct ledger_block_state *got = ledger_block_find(block, epoch, hash, lowest, highest);
 
     if (got == NULL) {
         sim_fail(l->sim,
@@ -314,15 +315,15 @@ check_pulled_block(struct ledger *l, struct pull *p, uint32_t b, const float *va
 
 /* Versions before and after a shard came back older are not of one order. */
 static uint64_t
-comparable_version(const struct block_state *b, const struct pull *p, uint64_t number)
+comparable_version(const struct block_state *b, const struct ledger_pull_state *p, uint64_t number)
 {
     return ledger_block_epoch_of(b, number) > p->epochs[b->shard] ? 0 : ledger_block_version_of(b, number);
 }
 
 static void
-check_pushed_value(struct ledger *l, const struct pull *p)
+check_pushed_value(struct ledger *l, const struct ledger_pull_state *p)
 {
-    const struct push *push = &l->pushes[p->push];
+    const struct ledger_push *push = &l->pushes[p->push];
     char name[128];
 
     for (uint32_t b = 0; b < l->vars[p->var].blocks_len; b++) {
@@ -338,7 +339,7 @@ check_pushed_value(struct ledger *l, const struct pull *p)
  * the job began. With faults an incarnation may have come and lapsed unknown to itself, and a goodbye got lost, so that
  * the next run looked like the rest of this one. */
 static void
-check_begins_together(struct ledger *l, const struct pull *p)
+check_begins_together(struct ledger *l, const struct ledger_pull_state *p)
 {
     uint32_t round = l->lives[p->life].round;
     uint64_t begin = (uint64_t)l->model->steps * round;
@@ -357,7 +358,7 @@ check_begins_together(struct ledger *l, const struct pull *p)
 void
 ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t lowest, uint64_t highest)
 {
-    struct pull *p = &l->pulls[pull];
+    struct ledger_pull_state *p = &l->pulls[pull];
     const struct var_state *v = &l->vars[p->var];
     uint64_t low = UINT64_MAX, high = 0;
 
@@ -408,7 +409,8 @@ ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint32_t 
     if (!all_finished_before(l, round) || l->lapsed[task])
         return;
     for (uint32_t other = 0; other < l->model->workers; other++)
-        if (!l->barriers[number].came[other] && !l->lapsed[other] && l->runs[other].finished <= round && l->told_all)
+        if (!l->barriers[number].came[other] && !l->lapsed[other] && l->runs[other].finished <= round &&
+            l->reported_all)
             sim_fail(l->sim, "w%u passed barrier %u before w%u came", task, number, other);
 }
 
@@ -416,7 +418,7 @@ ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint32_t 
 
 /* True when this pull must hold this push, once it is known that the push was counted. */
 static bool
-must_hold(const struct ledger *l, uint32_t shard, const struct pull *p, const struct push *push)
+must_hold(const struct ledger *l, uint32_t shard, const struct ledger_pull_state *p, const struct ledger_push *push)
 {
     if (l->model->mode == PS_SYNC)
         return push->clock < p->clock;
@@ -426,14 +428,15 @@ must_hold(const struct ledger *l, uint32_t shard, const struct pull *p, const st
 }
 
 static bool
-must_not_hold(const struct ledger *l, const struct pull *p, const struct push *push)
+must_not_hold(const struct ledger *l, const struct ledger_pull_state *p, const struct ledger_push *push)
 {
     return l->model->mode == PS_SYNC && l->model->quorum == l->model->workers && !l->config.may_lapse &&
            !l->model->overlap && push->clock >= p->clock;
 }
 
 static void
-check_pull_against(struct ledger *l, const struct pull *p, const struct push *push, uint32_t push_id)
+check_pull_against(struct ledger *l, const struct ledger_pull_state *p, const struct ledger_push *push,
+                   uint32_t push_id)
 {
     char name[128];
 
@@ -458,7 +461,7 @@ check_pull_against(struct ledger *l, const struct pull *p, const struct push *pu
 }
 
 static void
-check_pull(struct ledger *l, const struct pull *p)
+check_pull(struct ledger *l, const struct ledger_pull_state *p)
 {
     const struct var_state *v = &l->vars[p->var];
 

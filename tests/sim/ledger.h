@@ -35,7 +35,7 @@ struct ledger_config {
     bool evictions; /* somebody evicts workers */
 };
 
-struct ledger *ledger_new(struct sim *s, const struct model *m, const struct ledger_config *config);
+struct ledger *ledger_new(struct sim *s, const struct sim_model *m, const struct ledger_config *config);
 void ledger_free(struct ledger *l); /* accepts NULL */
 
 /* ---- What shards do ---- */
@@ -106,7 +106,7 @@ bool ledger_place(const struct ledger *l, uint32_t shard, uint32_t id, uint32_t 
 
 /* What became of one frame of a worker's pushes at this clock: it is in the blocks; it was, until their shard came back
  * older; or they cannot tell. */
-enum ledger_fate { LEDGER_KEPT, LEDGER_GONE, LEDGER_UNTOLD };
+enum ledger_fate { LEDGER_KEPT, LEDGER_GONE, LEDGER_UNREPORTED };
 /* The worker heard that the push of these blocks was refused. */
 void ledger_refused(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
                     size_t n);

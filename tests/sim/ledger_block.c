@@ -16,7 +16,7 @@
 #define TRY_FIRST 16 /* elements that rule out most wrong sets */
 
 static float *
-floats(size_t n)
+ledger_block_floats(size_t n)
 {
     float *f = aligned_alloc(LAYOUT_ALIGN, round_up(MAX(n, 1) * sizeof *f, LAYOUT_ALIGN));
 
@@ -29,7 +29,7 @@ floats(size_t n)
 void
 ledger_block_init(struct ledger *l, uint32_t var, uint32_t number)
 {
-    const struct model_var *v = &l->model->vars[var];
+    const struct sim_model_var *v = &l->model->vars[var];
     struct layout_block cut = layout_block(&v->layout, number);
     struct block_state *b = &l->vars[var].blocks[number];
 
@@ -42,12 +42,12 @@ ledger_block_init(struct ledger *l, uint32_t var, uint32_t number)
     b->slots = v->layout.slots;
     if (model_counts(l->model))
         return;
-    b->arrays = floats((1 + (size_t)b->slots) * b->stride);
-    b->next = floats((1 + (size_t)b->slots) * b->stride);
-    b->begin = floats((1 + (size_t)b->slots) * b->stride);
-    b->pending.arrays = floats((1 + (size_t)b->slots) * b->stride);
-    b->saved.arrays = floats((1 + (size_t)b->slots) * b->stride);
-    b->taken.arrays = floats((1 + (size_t)b->slots) * b->stride);
+    b->arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
+    b->next = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
+    b->begin = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
+    b->pending.arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
+    b->saved.arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
+    b->taken.arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
 }
 
 void
@@ -111,13 +111,13 @@ ledger_block_came(const struct block_state *b, uint64_t number)
     return number < b->traces_len && b->traces[number].came;
 }
 
-const struct state *
+const struct ledger_block_state *
 ledger_block_find(const struct block_state *b, uint32_t epoch, uint64_t hash, uint64_t lowest, uint64_t highest)
 {
-    const struct state *found = NULL;
+    const struct ledger_block_state *found = NULL;
 
     for (size_t i = b->states_len; i > 0; i--) {
-        const struct state *s = &b->states[i - 1];
+        const struct ledger_block_state *s = &b->states[i - 1];
 
         if (s->hash != hash || s->gone <= epoch)
             continue;
@@ -157,7 +157,7 @@ void
 ledger_block_count(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version)
 {
     uint32_t id = l->vars[b->var].pushes[number];
-    const struct push *p = &l->pushes[id];
+    const struct ledger_push *p = &l->pushes[id];
     struct traces *t = traces_of(b, number);
     char name[128];
 
@@ -272,7 +272,7 @@ joining_scale(const struct search *x, uint64_t number)
 static void
 mean_sum(const struct search *x, uint32_t n, float *sum)
 {
-    float *gradient = floats(x->b->len);
+    float *gradient = ledger_block_floats(x->b->len);
 
     for (uint32_t k = 0; k < x->chosen_len; k++) {
         float scale = joining_scale(x, x->chosen[k]);
@@ -308,7 +308,7 @@ step_gives(const struct search *x, uint32_t n)
     struct ps_optimizer o = x->l->model->vars[x->b->var].spec.optimizer;
     struct optimizer_when when = {.version = x->version, .clock = x->clock};
     struct optimizer_arrays from, to;
-    float *sum = floats(x->b->len);
+    float *sum = ledger_block_floats(x->b->len);
 
     o.learning_rate = x->rate;
     mean_sum(x, n, sum);
@@ -329,9 +329,9 @@ set_fits(const struct search *x)
 }
 
 static bool
-candidate(const struct search *x, uint64_t number, uint32_t task)
+ledger_block_candidate(const struct search *x, uint64_t number, uint32_t task)
 {
-    const struct push *p = &x->l->pushes[x->l->vars[x->b->var].pushes[number]];
+    const struct ledger_push *p = &x->l->pushes[x->l->vars[x->b->var].pushes[number]];
 
     return p->task == task && p->clock == x->clock && !p->broken && p->outcome != PUSH_NOT_COUNTED &&
            ledger_block_version_of(x->b, number) == 0;
@@ -348,7 +348,7 @@ search_tasks(struct search *x, uint32_t task)
     if (left < x->wanted - x->chosen_len)
         return false;
     for (uint64_t n = 0; n < x->l->vars[x->b->var].pushes_len; n++) {
-        if (!candidate(x, n, task))
+        if (!ledger_block_candidate(x, n, task))
             continue;
         x->chosen[x->chosen_len++] = n;
         if (search_tasks(x, task + 1))
@@ -407,16 +407,17 @@ static void
 remember_step(const struct search *x)
 {
     struct block_state *b = x->b;
-    struct step *step;
+    struct ledger_step *step;
 
     b->steps = sim_grow(b->steps, &b->steps_room, b->steps_len, sizeof *b->steps);
     step = &b->steps[b->steps_len++];
-    *step = (struct step){.version = x->version, .clock = x->clock, .rate = x->rate, .chosen_len = x->chosen_len};
+    *step =
+        (struct ledger_step){.version = x->version, .clock = x->clock, .rate = x->rate, .chosen_len = x->chosen_len};
     memcpy(step->chosen, x->chosen, sizeof step->chosen);
 }
 
 void
-ledger_block_step(struct ledger *l, struct block_state *b, const struct step *step, uint64_t version)
+ledger_block_step(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version)
 {
     struct search x = {.l = l,
                        .b = b,
@@ -465,7 +466,7 @@ ledger_block_remember(struct ledger *l, struct block_state *b, const float *arra
 {
     b->states = sim_grow(b->states, &b->states_room, b->states_len, sizeof *b->states);
     b->states[b->states_len++] =
-        (struct state){head->version, ledger_hash(arrays, b->len), l->epoch[b->shard], UINT32_MAX};
+        (struct ledger_block_state){head->version, ledger_hash(arrays, b->len), l->epoch[b->shard], UINT32_MAX};
     b->version = head->version;
     b->clock = head->clock;
     if (model_counts(l->model))
@@ -477,7 +478,7 @@ ledger_block_remember(struct ledger *l, struct block_state *b, const float *arra
 void
 ledger_block_first(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
 {
-    float *expected = floats(b->len);
+    float *expected = ledger_block_floats(b->len);
 
     model_first_values(l->model, b->var, b->number, expected);
     if (head->version != 0 || memcmp(expected, arrays, b->len * sizeof *arrays) != 0)
@@ -600,7 +601,7 @@ check_none_gone(struct ledger *l, uint32_t shard)
 }
 
 static void
-look(struct ledger *l, uint32_t shard, struct store *store, bool all)
+ledger_block_look(struct ledger *l, uint32_t shard, struct store *store, bool all)
 {
     struct visit v = {l, shard, all};
     enum ps_err err;
@@ -621,7 +622,7 @@ ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
     if (ledger_restoring(l, shard, store))
         return;
     ledger_check_boot(l, shard, store, false);
-    look(l, shard, store, false);
+    ledger_block_look(l, shard, store, false);
     ledger_tally_look(l, shard, store);
     if (l->config.evictions)
         ledger_evict_look(l, shard, store);
@@ -630,7 +631,7 @@ ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
 void
 ledger_last(struct ledger *l, uint32_t shard, struct store *store)
 {
-    look(l, shard, store, true);
+    ledger_block_look(l, shard, store, true);
 }
 
 /* True when that is new. */

@@ -10,7 +10,7 @@
 #include "tests/sim/ledger_state.h"
 
 bool
-ledger_same_example(const struct push *x, const struct push *y)
+ledger_same_example(const struct ledger_push *x, const struct ledger_push *y)
 {
     return x->has_cursor && y->has_cursor && x->task == y->task && x->var == y->var &&
            x->cursor.epoch == y->cursor.epoch && x->cursor.position == y->cursor.position;
@@ -23,11 +23,11 @@ void
 ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t number)
 {
     const struct var_state *v = &l->vars[b->var];
-    const struct push *p = &l->pushes[v->pushes[number]];
+    const struct ledger_push *p = &l->pushes[v->pushes[number]];
     char name[128];
 
     for (size_t i = 0; i < v->pushes_len && p->has_cursor; i++) {
-        const struct push *other = &l->pushes[v->pushes[i]];
+        const struct ledger_push *other = &l->pushes[v->pushes[i]];
 
         if (other != p && ledger_same_example(other, p) && other->round == p->round &&
             ledger_block_version_of(b, other->number) != 0)
@@ -37,7 +37,7 @@ ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t num
 }
 
 bool
-ledger_excused(const struct ledger *l, const struct push *p)
+ledger_excused(const struct ledger *l, const struct ledger_push *p)
 {
     bool ended = p->outcome != PUSH_OPEN && p->result != PS_OK;
     bool with_its_process =
@@ -51,7 +51,7 @@ void
 ledger_turned_away(struct ledger *l, uint32_t task, const struct ps_cursor *example)
 {
     for (size_t i = 0; i < l->pushes_len; i++) {
-        struct push *p = &l->pushes[i];
+        struct ledger_push *p = &l->pushes[i];
 
         p->turned_away |= p->task == task && p->durable && p->has_cursor && p->cursor.epoch == example->epoch &&
                           p->cursor.position == example->position;
@@ -65,7 +65,7 @@ counted_once(const struct ledger *l, const struct block_state *b, uint32_t task,
     const struct var_state *v = &l->vars[b->var];
 
     for (size_t i = 0; i < v->pushes_len; i++) {
-        const struct push *p = &l->pushes[v->pushes[i]];
+        const struct ledger_push *p = &l->pushes[v->pushes[i]];
 
         if (p->task == task && p->has_cursor && p->cursor.epoch == at->epoch && p->cursor.position == at->position &&
             (ledger_excused(l, p) || !ledger_block_tells(l, b, p->number) ||

@@ -27,7 +27,7 @@ arrays_bytes(const struct block_state *b)
 /* ---- Saves ---- */
 
 void
-ledger_take_instant(const struct ledger *l, const struct block_state *b, struct instant *to)
+ledger_take_instant(const struct ledger *l, const struct block_state *b, struct ledger_instant *to)
 {
     to->seen = b->seen;
     to->version = b->version;
@@ -90,7 +90,7 @@ visit_saved(void *arg, const struct store_key *key, struct span value)
 static void
 settle_instant(struct ledger *l, struct block_state *b)
 {
-    struct instant saved = b->saved;
+    struct ledger_instant saved = b->saved;
 
     if (b->pending.seen && b->look != l->looks)
         sim_fail(l->sim, "%s is not in the save", ledger_block_name(l, b));
@@ -146,12 +146,12 @@ ledger_may_forget(const struct ledger *l, uint32_t shard, uint32_t task)
 /* ---- Power losses: back to the instant ---- */
 
 void
-ledger_rewind(struct ledger *l, struct block_state *b, const struct instant *i)
+ledger_rewind(struct ledger *l, struct block_state *b, const struct ledger_instant *i)
 {
     uint64_t last = i->seen ? i->version : 0;
 
     for (size_t n = 0; n < b->states_len; n++) {
-        struct state *s = &b->states[n];
+        struct ledger_block_state *s = &b->states[n];
 
         if (s->gone == UINT32_MAX && (!i->seen || s->version > last))
             s->gone = l->epoch[b->shard];
@@ -256,7 +256,7 @@ ledger_check_replayed(struct ledger *l, const struct block_state *b, uint64_t nu
 }
 
 static bool
-step_durable(const struct ledger *l, const struct block_state *b, const struct step *step)
+step_durable(const struct ledger *l, const struct block_state *b, const struct ledger_step *step)
 {
     for (uint32_t i = 0; i < step->chosen_len; i++)
         if (l->pushes[l->vars[b->var].pushes[step->chosen[i]]].durable)
@@ -267,7 +267,7 @@ step_durable(const struct ledger *l, const struct block_state *b, const struct s
 void
 ledger_replay_steps(struct ledger *l, struct block_state *b, uint64_t version)
 {
-    struct step *steps = b->steps;
+    struct ledger_step *steps = b->steps;
     size_t len = b->steps_len;
 
     b->steps = NULL;
@@ -395,11 +395,11 @@ ledger_place(const struct ledger *l, uint32_t shard, uint32_t id, uint32_t block
 }
 
 /* The push of this clock: a worker pushes a variable once a step. */
-static struct push *
+static struct ledger_push *
 push_at(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var)
 {
     for (size_t i = l->vars[var].pushes_len; i > 0; i--) {
-        struct push *p = &l->pushes[l->vars[var].pushes[i - 1]];
+        struct ledger_push *p = &l->pushes[l->vars[var].pushes[i - 1]];
 
         if (p->task == task && p->life == life && p->clock == clock)
             return p;
@@ -412,7 +412,7 @@ ledger_refused(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, c
                size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct push *p = push_at(l, task, life, clock, places[i].var);
+        struct ledger_push *p = push_at(l, task, life, clock, places[i].var);
 
         if (p != NULL)
             p->refused = true;
@@ -430,10 +430,10 @@ enum ledger_fate
 ledger_fate(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
             size_t n)
 {
-    enum ledger_fate fate = LEDGER_UNTOLD;
+    enum ledger_fate fate = LEDGER_UNREPORTED;
 
     for (size_t i = 0; i < n; i++) {
-        const struct push *p = push_at(l, task, life, clock, places[i].var);
+        const struct ledger_push *p = push_at(l, task, life, clock, places[i].var);
         const struct block_state *b = &l->vars[places[i].var].blocks[places[i].block];
 
         if (p != NULL && ledger_block_lost(b, p->number))

@@ -94,8 +94,8 @@ ledger_greeted(struct ledger *l, uint32_t shard, uint32_t task, uint64_t incarna
     l->counts.fenced += code == PS_ERR_FENCED;
 }
 
-static const struct life *
-life_of(const struct ledger *l, const struct push *p)
+static const struct ledger_life *
+life_of(const struct ledger *l, const struct ledger_push *p)
 {
     return &l->lives[p->life];
 }
@@ -123,7 +123,7 @@ ledger_push_came(struct ledger *l, uint32_t shard, uint64_t incarnation, uint32_
     if (l->model->mode != PS_SYNC || is_over(l, shard, incarnation) || !ledger_place(l, shard, id, block, &at))
         return;
     for (size_t i = l->vars[at.var].pushes_len; i > 0; i--) {
-        const struct push *p = &l->pushes[l->vars[at.var].pushes[i - 1]];
+        const struct ledger_push *p = &l->pushes[l->vars[at.var].pushes[i - 1]];
 
         if (p->clock != clock || life_of(l, p)->incarnation != incarnation)
             continue;

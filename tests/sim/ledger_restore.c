@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/store.pb-c.h"
-#include "server/core/durability/fact.h"
+#include "server/core/store/metadata_rows.h"
 #include "tests/sim/ledger_state.h"
 
 /* ---- Taking it ---- */
@@ -92,7 +92,7 @@ visit_restored(void *arg, const struct store_key *key, struct span value)
 }
 
 static void
-restored(struct ledger *l, uint32_t shard, struct store *store)
+ledger_restore_seen(struct ledger *l, uint32_t shard, struct store *store)
 {
     struct restored_visit v = {l, shard};
     enum ps_err err;
@@ -124,13 +124,13 @@ ledger_restoring(struct ledger *l, uint32_t shard, struct store *store)
 
     if (l->expected[shard] == 0)
         return false;
-    err = fact_get(store, "restoring", &psd__restoring_row__descriptor, &restoring);
+    err = metadata_rows_get(store, "restoring", &psd__restoring_row__descriptor, &restoring);
     ps_assert(err == PS_OK);
     begun = restoring != NULL;
     filled = begun && ((Psd__RestoringRow *)restoring)->filled;
     if (begun)
         protobuf_c_message_free_unpacked(restoring, NULL);
     if (filled && ledger_boot_of(store) == l->expected[shard])
-        restored(l, shard, store);
+        ledger_restore_seen(l, shard, store);
     return begun && !filled;
 }

@@ -30,7 +30,7 @@ in_force(struct ledger *l, uint32_t shard, enum ledger_setting what, uint32_t va
 }
 
 static double
-declared(const struct ledger *l, enum ledger_setting what, uint32_t var)
+ledger_setting_declared(const struct ledger *l, enum ledger_setting what, uint32_t var)
 {
     if (what == LEDGER_RATE)
         return l->model->vars[var].spec.optimizer.learning_rate;
@@ -40,7 +40,7 @@ declared(const struct ledger *l, enum ledger_setting what, uint32_t var)
 static bool
 was_asked(const struct ledger *l, enum ledger_setting what, uint32_t var, double value)
 {
-    if (value == declared(l, what, var))
+    if (value == ledger_setting_declared(l, what, var))
         return true;
     for (size_t i = 0; i < l->sets_len; i++)
         if (l->sets[i].what == what && l->sets[i].var == var && l->sets[i].value == value)
@@ -56,7 +56,7 @@ struct rows_visit {
 };
 
 static void
-see(const struct rows_visit *v, enum ledger_setting what, uint32_t var, double value)
+ledger_setting_see(const struct rows_visit *v, enum ledger_setting what, uint32_t var, double value)
 {
     in_force(v->l, v->shard, what, var)->now = value;
     if (!was_asked(v->l, what, var, value))
@@ -78,7 +78,7 @@ visit_variable(void *arg, struct span key, struct span value)
     o = row->optimizer != NULL ? row->optimizer : row->declare->optimizer;
     var = id < ids->len ? ids->var[id] : 0;
     if (var > 0)
-        see(v, LEDGER_RATE, var - 1, o->learning_rate);
+        ledger_setting_see(v, LEDGER_RATE, var - 1, o->learning_rate);
     psd__variable_row__free_unpacked(row, NULL);
     return true;
 }
@@ -91,8 +91,8 @@ visit_job(void *arg, struct span key, struct span value)
 
     (void)key;
     ps_assert(row != NULL);
-    see(v, LEDGER_BOUND, 0, row->bound != NULL ? row->bound->clocks : row->options->bound);
-    see(v, LEDGER_CUTOFF, 0, row->age != NULL ? row->age->parameter : row->options->age->parameter);
+    ledger_setting_see(v, LEDGER_BOUND, 0, row->bound != NULL ? row->bound->clocks : row->options->bound);
+    ledger_setting_see(v, LEDGER_CUTOFF, 0, row->age != NULL ? row->age->parameter : row->options->age->parameter);
     psd__job_row__free_unpacked(row, NULL);
     return true;
 }
@@ -121,9 +121,9 @@ ledger_settings_init(struct ledger *l)
 {
     for (uint32_t shard = 0; shard < l->model->shards; shard++) {
         for (uint32_t var = 0; var < l->model->vars_len; var++)
-            l->rates[shard][var].now = declared(l, LEDGER_RATE, var);
-        l->bounds[shard].now = declared(l, LEDGER_BOUND, 0);
-        l->cutoffs[shard].now = declared(l, LEDGER_CUTOFF, 0);
+            l->rates[shard][var].now = ledger_setting_declared(l, LEDGER_RATE, var);
+        l->bounds[shard].now = ledger_setting_declared(l, LEDGER_BOUND, 0);
+        l->cutoffs[shard].now = ledger_setting_declared(l, LEDGER_CUTOFF, 0);
         ledger_settings_after(l, shard);
     }
     l->bound_max = l->model->bound;
@@ -143,7 +143,7 @@ ledger_set(struct ledger *l, enum ledger_setting what, uint32_t var, double valu
 
 /* Whether the shard was to change anything. */
 static bool
-concerns(const struct ledger *l, uint32_t shard, const struct set_state *s)
+ledger_setting_concerns(const struct ledger *l, uint32_t shard, const struct set_state *s)
 {
     for (uint32_t b = 0; s->what == LEDGER_RATE && b < l->vars[s->var].blocks_len; b++)
         if (l->vars[s->var].blocks[b].shard == shard)
@@ -160,7 +160,7 @@ check_latest(struct ledger *l)
     for (uint32_t shard = 0; shard < l->model->shards; shard++) {
         double now = in_force(l, shard, s->what, s->var)->now;
 
-        if (concerns(l, shard, s) && now != s->value)
+        if (ledger_setting_concerns(l, shard, s) && now != s->value)
             sim_fail(l->sim, "s%u has %s at %g, and said that it is set to %g", shard, setting_name(l, s->what, s->var),
                      now, s->value);
     }

@@ -10,7 +10,7 @@
 
 enum push_outcome { PUSH_OPEN, PUSH_COUNTED, PUSH_NOT_COUNTED, PUSH_UNKNOWN };
 
-struct push {
+struct ledger_push {
     uint32_t task, life, var;
     uint64_t clock;
     uint64_t number; /* among the pushes to its variable */
@@ -25,7 +25,7 @@ struct push {
     enum ps_err result;
 };
 
-struct pull {
+struct ledger_pull_state {
     uint32_t task, life, var, push;
     uint64_t clock, started_us;
     enum ledger_pull kind;
@@ -46,7 +46,7 @@ struct in_force {
     double was, now;
 };
 
-struct life {
+struct ledger_life {
     uint32_t task, round;
     uint64_t incarnation;
 };
@@ -70,7 +70,7 @@ struct barrier_state {
 
 /* One committed state of a block. Epochs count how often its shard came back older: a state is gone from that epoch on
  * that went back past it. */
-struct state {
+struct ledger_block_state {
     uint64_t version, hash;
     uint32_t born, gone; /* epochs; gone UINT32_MAX: it is not */
 };
@@ -86,7 +86,7 @@ struct traces {
 };
 
 /* sync: what made a state out of the one before it. */
-struct step {
+struct ledger_step {
     uint64_t version, clock;
     double rate;
     uint32_t chosen_len;
@@ -94,7 +94,7 @@ struct step {
 };
 
 /* A block at a save's instant. */
-struct instant {
+struct ledger_instant {
     bool seen;
     uint64_t version, clock, hash;
     float *arrays; /* sync */
@@ -104,19 +104,19 @@ struct block_state {
     uint32_t var, number, shard;
     uint64_t first; /* element of the variable */
     uint32_t len, stride, slots;
-    bool seen, was_seen;     /* was_seen: before its shard came back older */
-    uint64_t version, clock; /* of the newest state */
-    struct state *states;    /* in rising order of version */
+    bool seen, was_seen;               /* was_seen: before its shard came back older */
+    uint64_t version, clock;           /* of the newest state */
+    struct ledger_block_state *states; /* in rising order of version */
     size_t states_len, states_room;
     struct traces *traces; /* by push number */
     size_t traces_len, traces_room;
-    float *arrays;      /* sync: weights and slots of the newest state, [1 + slots][stride] */
-    float *next;        /* the same, for trying out */
-    float *begin;       /* the same, as it began */
-    struct step *steps; /* sync: in rising order of version */
+    float *arrays;             /* sync: weights and slots of the newest state, [1 + slots][stride] */
+    float *next;               /* the same, for trying out */
+    float *begin;              /* the same, as it began */
+    struct ledger_step *steps; /* sync: in rising order of version */
     size_t steps_len, steps_room;
-    struct instant pending, saved;           /* of the save that runs, and of the one that counts */
-    struct instant taken;                    /* of the administrator's checkpoint */
+    struct ledger_instant pending, saved;    /* of the save that runs, and of the one that counts */
+    struct ledger_instant taken;             /* of the administrator's checkpoint */
     uint64_t look, look_version, look_clock; /* of the newest value that the look under way, or the last, has found */
     uint8_t look_generation;
 };
@@ -136,15 +136,15 @@ struct id_table {
 
 struct ledger {
     struct sim *sim;
-    const struct model *model;
+    const struct sim_model *model;
     struct ledger_config config;
     struct var_state vars[MODEL_VARS_MAX];
     struct id_table ids[MODEL_SHARDS_MAX];
-    struct push *pushes;
+    struct ledger_push *pushes;
     size_t pushes_len, pushes_room;
-    struct pull *pulls;
+    struct ledger_pull_state *pulls;
     size_t pulls_len, pulls_room;
-    struct life *lives;
+    struct ledger_life *lives;
     size_t lives_len, lives_room;
     struct set_state *sets;
     size_t sets_len, sets_room;
@@ -154,7 +154,7 @@ struct ledger {
     size_t barriers_len, barriers_room;
     struct runs runs[MODEL_WORKERS_MAX];
     bool lapsed[MODEL_WORKERS_MAX];      /* at some time: barriers need not wait for it */
-    bool told_all;                       /* no shard crashed that may have known of another lapse */
+    bool reported_all;                   /* no shard crashed that may have known of another lapse */
     uint32_t epoch[MODEL_SHARDS_MAX];    /* how often each came back older */
     bool disk_empty[MODEL_SHARDS_MAX];   /* its disk failed, and nothing was saved since */
     uint64_t boot[MODEL_SHARDS_MAX];     /* of its data */
@@ -189,9 +189,9 @@ void ledger_settings_after(struct ledger *l, uint32_t shard);
 
 /* ---- ledger_cursor.c ---- */
 
-bool ledger_same_example(const struct push *x, const struct push *y);
+bool ledger_same_example(const struct ledger_push *x, const struct ledger_push *y);
 /* It may have passed its example without being counted: the shard refused it, or was told that it never comes. */
-bool ledger_excused(const struct ledger *l, const struct push *p);
+bool ledger_excused(const struct ledger *l, const struct ledger_push *p);
 /* No other push of the same example is counted there. */
 void ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t number);
 
@@ -223,10 +223,10 @@ void ledger_check_replayed(struct ledger *l, const struct block_state *b, uint64
 void ledger_check_boot(struct ledger *l, uint32_t shard, struct store *store, bool older);
 
 /* Back to what the block was at an instant; the rest is lost. */
-void ledger_rewind(struct ledger *l, struct block_state *b, const struct instant *to);
+void ledger_rewind(struct ledger *l, struct block_state *b, const struct ledger_instant *to);
 /* sync: take surviving steps again up to this version. */
 void ledger_replay_steps(struct ledger *l, struct block_state *b, uint64_t version);
-void ledger_take_instant(const struct ledger *l, const struct block_state *b, struct instant *to);
+void ledger_take_instant(const struct ledger *l, const struct block_state *b, struct ledger_instant *to);
 
 /* ---- ledger_restore.c: true while a restore has begun to write, and is not whole ---- */
 bool ledger_restoring(struct ledger *l, uint32_t shard, struct store *store);
@@ -246,8 +246,8 @@ bool ledger_block_lost(const struct block_state *b, uint64_t number); /* counted
 
 /* A committed state with this hash that was not gone before this epoch: one whose version is from lowest to highest if
  * there is one, for a step that is smaller than a weight's last bit leaves a short block as it was. */
-const struct state *ledger_block_find(const struct block_state *b, uint32_t epoch, uint64_t hash, uint64_t lowest,
-                                      uint64_t highest);
+const struct ledger_block_state *ledger_block_find(const struct block_state *b, uint32_t epoch, uint64_t hash,
+                                                   uint64_t lowest, uint64_t highest);
 uint64_t ledger_hash(const float *values, uint32_t len);
 const char *ledger_block_name(const struct ledger *l, const struct block_state *b);
 
@@ -261,7 +261,7 @@ void ledger_block_count(struct ledger *l, struct block_state *b, uint64_t number
 bool ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version);
 
 /* sync: take this step again, from b->arrays to b->arrays, as this version. */
-void ledger_block_step(struct ledger *l, struct block_state *b, const struct step *step, uint64_t version);
+void ledger_block_step(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version);
 
 /* It begins with its first values; later it is in a state as these. */
 void ledger_block_first(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head);

@@ -6,11 +6,11 @@
  *     sim --seed 77 --mode ssp --faults cuts --trace     look at one run
  *     sim --seed 77 --mode ssp --faults cuts --shrink    and at a smaller one that fails the same way
  *
- * sim_planted is the same over cores with bugs in them: --plant RESENT_AS_NEW. */
+ * sim_mutated is the same over cores with bugs in them: --plant RESENT_AS_NEW. */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 #include "tests/sim/command.h"
 #include "tests/sim/run.h"
 #include "tests/sim/shrink.h"
@@ -18,14 +18,14 @@
 static const char *const mode_names[] = {"async", "ssp", "sync", "mixed", NULL};
 static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "all", NULL};
 
-static const char *const planted_names[] = {"NONE",
+static const char *const mutation_names[] = {"NONE",
 #define X(name, text) #name,
-                                            PLANTED_LIST(X)
+                                             MUTATION_LIST(X)
 #undef X
-                                                NULL};
+                                                 NULL};
 
 /* What was asked for. */
-struct plan {
+struct sim_plan {
     struct run_options o;
     struct command_runs runs;
     bool small; /* look for a smaller run */
@@ -45,7 +45,7 @@ static const char usage[] = "usage: sim [options]\n"
                             "  --vars N       variables at most (drawn: 1 to 4)\n"
                             "  --max-faults N faults at most (drawn: 1 to 15)\n"
                             "  --shrink       look for a smaller run that fails as the seed does, and print it\n"
-#ifdef PSD_PLANTED
+#ifdef PSD_MUTATION
                             "  --plant BUG    one of common/core/base/planted.h's\n"
 #endif
                             "  --trace        print every line of the run; PS_TRACE=1 does the same\n";
@@ -61,7 +61,7 @@ draw_fresh(struct run_options *o, uint64_t i)
 }
 
 static void
-parse(int argc, char **argv, struct plan *p)
+main_parse(int argc, char **argv, struct sim_plan *p)
 {
     struct run_options *o = &p->o;
     static const struct option options[] = {
@@ -119,7 +119,7 @@ struct totals {
 };
 
 static void
-add(struct totals *t, const struct run_report *r)
+main_add(struct totals *t, const struct run_report *r)
 {
     t->passed += !r->failed;
     t->failed += r->failed;
@@ -154,7 +154,7 @@ run_small(const struct run_options *o, struct run_report *r)
 }
 
 static void
-run_next(struct plan *p, struct totals *t)
+run_next(struct sim_plan *p, struct totals *t)
 {
     struct run_report r;
 
@@ -163,7 +163,7 @@ run_next(struct plan *p, struct totals *t)
         run_small(&p->o, &r);
     else
         run_one(&p->o, &r);
-    add(t, &r);
+    main_add(t, &r);
     if (r.failed)
         printf("seed %" PRIu64 " failed %s\n%s", r.options.seed, r.failure, command_again());
     fflush(stdout);
@@ -184,11 +184,11 @@ say_totals(const struct totals *t)
 int
 main(int argc, char **argv)
 {
-    struct plan p = {.o = {.mode = RUN_MIXED, .faults = FAULTS_ALL}};
+    struct sim_plan p = {.o = {.mode = RUN_MIXED, .faults = FAULTS_ALL}};
     struct totals t = {0};
 
-    command_begin(&p.runs, argv[0], usage, planted_names);
-    parse(argc, argv, &p);
+    command_begin(&p.runs, argv[0], usage, mutation_names);
+    main_parse(argc, argv, &p);
     command_watch(&p.runs);
     for (uint64_t i = 0; command_goes_on(&p.runs, i); i++, p.o.seed++) {
         if (p.runs.fresh)

@@ -14,7 +14,7 @@ const char *const model_metric_names[MODEL_METRICS] = {"steps of epoch 0", "of e
 #define CLIPPED_MIN 16 /* elements of a block whose gradients are clipped */
 
 bool
-model_counts(const struct model *m)
+model_counts(const struct sim_model *m)
 {
     return m->mode != PS_SYNC;
 }
@@ -47,7 +47,7 @@ draw_shape(struct sim *s, struct ps_var_spec *spec)
 }
 
 static void
-draw_init(const struct model *m, struct sim *s, struct ps_init *init)
+draw_init(const struct sim_model *m, struct sim *s, struct ps_init *init)
 {
     init->seed = sim_rand(s);
     if (model_counts(m)) {
@@ -78,7 +78,7 @@ draw_shaping(struct sim *s, struct ps_optimizer *o)
 }
 
 static void
-draw_optimizer(const struct model *m, struct sim *s, struct ps_optimizer *o)
+draw_optimizer(const struct sim_model *m, struct sim *s, struct ps_optimizer *o)
 {
     enum ps_optimizer_kind kind = (enum ps_optimizer_kind)sim_below(s, PS_OPTIMIZER_KINDS);
     enum ps_err err = ps_optimizer_by_name(ps_optimizer_name(model_counts(m) ? PS_SGD : kind), o, NULL);
@@ -93,16 +93,16 @@ draw_optimizer(const struct model *m, struct sim *s, struct ps_optimizer *o)
 /* Clipped, the few elements of a short block may come out the same for two sets of gradients, and the ledger could not
  * say which of them was taken. */
 static void
-spare_short_blocks(struct model_var *v)
+spare_short_blocks(struct sim_model_var *v)
 {
     if (layout_block(&v->layout, v->layout.blocks - 1).len < CLIPPED_MIN)
         v->spec.optimizer.clip = (struct ps_clip){PS_CLIP_NONE, 0};
 }
 
 static void
-draw_var(struct model *m, struct sim *s, uint32_t i)
+draw_var(struct sim_model *m, struct sim *s, uint32_t i)
 {
-    struct model_var *v = &m->vars[i];
+    struct sim_model_var *v = &m->vars[i];
 
     snprintf(v->name, sizeof v->name, "v%u", i);
     v->spec.name = v->name;
@@ -118,7 +118,7 @@ draw_var(struct model *m, struct sim *s, uint32_t i)
 }
 
 void
-model_draw(struct model *m, struct sim *s)
+model_draw(struct sim_model *m, struct sim *s)
 {
     m->cluster = "sim";
     m->job = "train";
@@ -159,7 +159,7 @@ counting_gradient(uint64_t number, uint32_t len, float *out)
 
 /* In [-1, 1), by Philox: any element of any push without the others. */
 static void
-random_gradient(const struct model *m, uint32_t var, uint64_t number, uint64_t first, uint32_t len, float *out)
+random_gradient(const struct sim_model *m, uint32_t var, uint64_t number, uint64_t first, uint32_t len, float *out)
 {
     const uint32_t key[2] = {(uint32_t)m->seed, (uint32_t)(m->seed >> 32) ^ var};
     uint32_t words[4];
@@ -169,13 +169,13 @@ random_gradient(const struct model *m, uint32_t var, uint64_t number, uint64_t f
         const uint32_t counter[4] = {(uint32_t)(element / 4), (uint32_t)(element / 4 >> 32), (uint32_t)number, 1};
 
         if (i == 0 || element % 4 == 0)
-            philox4x32(counter, key, words);
+            philox_4x32(counter, key, words);
         out[i] = (float)(int32_t)words[element % 4] * 0x1p-31f;
     }
 }
 
 void
-model_gradient_block(const struct model *m, uint32_t var, uint64_t number, uint32_t block, float *out)
+model_gradient_block(const struct sim_model *m, uint32_t var, uint64_t number, uint32_t block, float *out)
 {
     struct layout_block cut = layout_block(&m->vars[var].layout, block);
 
@@ -186,22 +186,22 @@ model_gradient_block(const struct model *m, uint32_t var, uint64_t number, uint3
 }
 
 void
-model_gradient(const struct model *m, uint32_t var, uint64_t number, float *out)
+model_gradient(const struct sim_model *m, uint32_t var, uint64_t number, float *out)
 {
-    const struct model_var *v = &m->vars[var];
+    const struct sim_model_var *v = &m->vars[var];
 
     for (uint64_t b = 0; b < v->layout.blocks; b++)
         model_gradient_block(m, var, number, (uint32_t)b, out + layout_block(&v->layout, b).first);
 }
 
 uint32_t
-model_shard(const struct model *m, uint32_t var, uint64_t block)
+model_shard(const struct sim_model *m, uint32_t var, uint64_t block)
 {
     return placement_shard(m->vars[var].start, block, m->shards);
 }
 
 void
-model_first_values(const struct model *m, uint32_t var, uint32_t block, float *out)
+model_first_values(const struct sim_model *m, uint32_t var, uint32_t block, float *out)
 {
     const struct ps_var_spec *spec = &m->vars[var].spec;
     struct layout_block cut = layout_block(&m->vars[var].layout, block);

@@ -26,7 +26,7 @@
 #define MODEL_DIGITS      11 /* in one element: sums stay below 2^24 */
 #define MODEL_METRICS     2  /* of a worker that have names */
 
-struct model_var {
+struct sim_model_var {
     char name[24];
     struct ps_var_spec spec;
     struct layout layout;
@@ -34,7 +34,7 @@ struct model_var {
     uint32_t start; /* of its placement */
 };
 
-struct model {
+struct sim_model {
     const char *cluster, *job;
     enum ps_mode mode;
     uint32_t shards, workers, steps;
@@ -46,29 +46,29 @@ struct model {
     double age_parameter;
     uint64_t seed; /* of the gradients */
     uint32_t vars_len;
-    struct model_var vars[MODEL_VARS_MAX];
+    struct sim_model_var vars[MODEL_VARS_MAX];
 };
 
 /* What every worker calls its first metrics. */
 extern const char *const model_metric_names[MODEL_METRICS];
 
 /* Draw the rest; mode, shards, workers and steps are set. */
-void model_draw(struct model *m, struct sim *s);
+void model_draw(struct sim_model *m, struct sim *s);
 
 /* Whether pushes leave digits (all modes but sync). */
-bool model_counts(const struct model *m);
+bool model_counts(const struct sim_model *m);
 
 /* The gradient of the number-th push to a variable, all elements. out: [var->elements] f32. */
-void model_gradient(const struct model *m, uint32_t var, uint64_t number, float *out);
+void model_gradient(const struct sim_model *m, uint32_t var, uint64_t number, float *out);
 /* One block of it. out: [block's len] f32. */
-void model_gradient_block(const struct model *m, uint32_t var, uint64_t number, uint32_t block, float *out);
+void model_gradient_block(const struct sim_model *m, uint32_t var, uint64_t number, uint32_t block, float *out);
 
 /* Where the digit of a push lies in a block of this length. False: the block is too short to hold it. */
 bool model_digit(uint64_t number, uint32_t len, uint32_t *element, uint32_t *digit);
 
-uint32_t model_shard(const struct model *m, uint32_t var, uint64_t block);
+uint32_t model_shard(const struct sim_model *m, uint32_t var, uint64_t block);
 
 /* First values of one block. out: [block's len] f32. */
-void model_first_values(const struct model *m, uint32_t var, uint32_t block, float *out);
+void model_first_values(const struct sim_model *m, uint32_t var, uint32_t block, float *out);
 
 #endif

@@ -29,9 +29,9 @@ struct net_chunk {
     uint8_t data[];
 };
 
-struct net_conn {
-    struct net *net;
-    struct net_conn *prev, *next;
+struct sim_net_conn {
+    struct sim_net *net;
+    struct sim_net_conn *prev, *next;
     struct net_end end[2]; /* who dialled, who accepted */
     struct net_listener *to;
     struct sim_timer reap;
@@ -44,7 +44,7 @@ struct net_conn {
 static void end_pump(struct net_end *e);
 
 static struct net_end *
-other(struct net_end *e)
+net_other(struct net_end *e)
 {
     return e == &e->conn->end[0] ? &e->conn->end[1] : &e->conn->end[0];
 }
@@ -56,13 +56,13 @@ sim_of(const struct net_end *e)
 }
 
 static bool
-sends(const struct net_end *e)
+net_sends(const struct net_end *e)
 {
     return e->state == END_OPEN || e->state == END_FINISHING;
 }
 
 static uint64_t
-latency(const struct net_conn *c)
+net_latency(const struct sim_net_conn *c)
 {
     return sim_between(c->net->sim, c->latency_min_us, c->latency_max_us);
 }
@@ -70,7 +70,7 @@ latency(const struct net_conn *c)
 /* ---- Frames that are being sent ---- */
 
 static void
-out_begin(struct net_out *o, uint64_t now_us)
+out_begin(struct sim_net_out *o, uint64_t now_us)
 {
     o->payload = 0;
     for (size_t i = 0; i < o->parts_len; i++)
@@ -82,7 +82,7 @@ out_begin(struct net_out *o, uint64_t now_us)
 
 /* n bytes of the frame from its byte `from`: head, parts, zeros. */
 static void
-out_copy(const struct net_out *o, size_t from, size_t n, uint8_t *to)
+out_copy(const struct sim_net_out *o, size_t from, size_t n, uint8_t *to)
 {
     struct span piece = {o->head, o->head_len};
     size_t at = 0;
@@ -104,7 +104,7 @@ out_copy(const struct net_out *o, size_t from, size_t n, uint8_t *to)
 }
 
 static void
-out_release(struct net_out *o)
+out_release(struct sim_net_out *o)
 {
     if (o->ready && o->release != NULL && !o->released) {
         o->released = true;
@@ -113,7 +113,7 @@ out_release(struct net_out *o)
 }
 
 static void
-out_end(struct net_out *o, enum ps_err result)
+out_end(struct sim_net_out *o, enum ps_err result)
 {
     out_release(o);
     free(o->copy);
@@ -123,7 +123,7 @@ out_end(struct net_out *o, enum ps_err result)
 
 /* As psd's connections do: whoever reads slowly does not pin the store. */
 static void
-out_unpin(struct net_out *o)
+out_unpin(struct sim_net_out *o)
 {
     size_t n = o->total - o->sent;
     uint8_t *copy = sim_alloc(n);
@@ -134,10 +134,10 @@ out_unpin(struct net_out *o)
     out_release(o);
 }
 
-static struct net_out *
+static struct sim_net_out *
 outs_pop(struct net_end *e)
 {
-    struct net_out *o = e->first;
+    struct sim_net_out *o = e->first;
 
     e->first = o->next;
     if (e->first == NULL)
@@ -148,13 +148,13 @@ outs_pop(struct net_end *e)
 /* ---- Ends ---- */
 
 static void
-plan_reap(struct net_conn *c)
+plan_reap(struct sim_net_conn *c)
 {
     sim_in(c->net->sim, &c->reap, 0);
 }
 
 static void
-conn_unlink(struct net_conn *c)
+conn_unlink(struct sim_net_conn *c)
 {
     if (c->prev != NULL)
         c->prev->next = c->next;
@@ -168,7 +168,7 @@ conn_unlink(struct net_conn *c)
 static void
 conn_reap(struct sim_timer *t)
 {
-    struct net_conn *c = CONTAINER_OF(t, struct net_conn, reap);
+    struct sim_net_conn *c = CONTAINER_OF(t, struct sim_net_conn, reap);
 
     for (int i = 0; i < 2; i++) {
         const struct net_user *user = c->end[i].user;
@@ -231,7 +231,7 @@ static void
 chunk_arrives(struct sim_timer *t)
 {
     struct net_chunk *k = CONTAINER_OF(t, struct net_chunk, timer);
-    struct net_end *from = k->from, *to = other(from);
+    struct net_end *from = k->from, *to = net_other(from);
 
     if (to->held_us > sim_of(from)->now_us) {
         sim_at(sim_of(from), t, to->held_us);
@@ -253,7 +253,7 @@ chunk_arrives(struct sim_timer *t)
         to->user->bytes(to, k->data, k->n);
     from->in_flight -= k->n;
     free(k);
-    if (sends(from))
+    if (net_sends(from))
         end_pump(from);
     plan_reap(from->conn);
 }
@@ -261,7 +261,7 @@ chunk_arrives(struct sim_timer *t)
 static void
 chunk_go(struct net_end *e, struct net_chunk *k)
 {
-    uint64_t at = sim_of(e)->now_us + latency(e->conn);
+    uint64_t at = sim_of(e)->now_us + net_latency(e->conn);
 
     at = MAX(at, e->last_us);
     k->from = e;
@@ -313,7 +313,7 @@ static bool
 first_ready(struct net_end *e)
 {
     while (e->first != NULL && !e->first->ready) {
-        struct net_out *o = e->first;
+        struct sim_net_out *o = e->first;
         enum ps_err err = o->prepare != NULL ? o->prepare(o) : PS_OK;
 
         if (err == PS_OK) {
@@ -323,7 +323,7 @@ first_ready(struct net_end *e)
         outs_pop(e);
         out_end(o, err);
     }
-    return e->first != NULL && sends(e);
+    return e->first != NULL && net_sends(e);
 }
 
 /* Fill one chunk from the queue; frames that went into it whole are done. */
@@ -333,7 +333,7 @@ chunk_fill(struct net_end *e, uint8_t *to, size_t room)
     size_t got = 0;
 
     while (got < room && first_ready(e)) {
-        struct net_out *o = e->first;
+        struct sim_net_out *o = e->first;
         size_t n = MIN(room - got, o->total - o->sent);
 
         out_copy(o, o->sent, n, to + got);
@@ -350,7 +350,7 @@ chunk_fill(struct net_end *e, uint8_t *to, size_t room)
 static void
 unpin_first(struct net_end *e)
 {
-    struct net_out *o = e->first;
+    struct sim_net_out *o = e->first;
 
     if (o == NULL || !o->ready || o->release == NULL || o->released)
         return;
@@ -363,12 +363,12 @@ unpin_first(struct net_end *e)
 static void
 end_pump(struct net_end *e)
 {
-    struct net_conn *c = e->conn;
+    struct sim_net_conn *c = e->conn;
 
     if (e->pumping)
         return;
     e->pumping = true;
-    while (sends(e) && e->first != NULL && e->in_flight < c->window) {
+    while (net_sends(e) && e->first != NULL && e->in_flight < c->window) {
         size_t room = (size_t)sim_between(c->net->sim, 1, c->chunk_max);
         struct net_chunk *k;
 
@@ -395,7 +395,7 @@ end_pump_later(struct sim_timer *t)
 }
 
 void
-net_send(struct net_end *e, struct net_out *o)
+net_send(struct net_end *e, struct sim_net_out *o)
 {
     o->next = NULL;
     o->sent = 0;
@@ -418,19 +418,19 @@ net_send(struct net_end *e, struct net_out *o)
 
 /* What is left of a frame whose owner has forgotten it. */
 static void
-rest_done(struct net_out *o, enum ps_err result)
+rest_done(struct sim_net_out *o, enum ps_err result)
 {
     (void)result;
     free(o);
 }
 
-static struct net_out *
-rest_of(const struct net_out *o, bool zeros)
+static struct sim_net_out *
+rest_of(const struct sim_net_out *o, bool zeros)
 {
-    struct net_out *rest = sim_alloc(sizeof *rest);
+    struct sim_net_out *rest = sim_alloc(sizeof *rest);
 
-    *rest =
-        (struct net_out){.done = rest_done, .sent = o->sent, .total = o->total, .payload = o->payload, .ready = true};
+    *rest = (struct sim_net_out){
+        .done = rest_done, .sent = o->sent, .total = o->total, .payload = o->payload, .ready = true};
     rest->ready_us = o->ready_us;
     rest->copy = sim_alloc(o->total - o->sent);
     rest->copy_from = o->sent;
@@ -442,13 +442,13 @@ rest_of(const struct net_out *o, bool zeros)
 void
 net_drop(struct net_end *e, bool zeros)
 {
-    struct net_out *all = e->first, *rest = NULL;
+    struct sim_net_out *all = e->first, *rest = NULL;
 
     if (all != NULL && all->ready && all->sent > 0)
         rest = rest_of(all, zeros);
     e->first = e->last = rest;
     while (all != NULL) {
-        struct net_out *o = all;
+        struct sim_net_out *o = all;
 
         all = o->next;
         out_end(o, PS_ERR_CANCELLED);
@@ -489,9 +489,9 @@ learn_later(struct net_end *e, uint64_t delay_us, enum ps_err why, const char *t
 static void
 dial_arrives(struct sim_timer *t)
 {
-    struct net_conn *c = CONTAINER_OF(t, struct net_conn, arrive);
+    struct sim_net_conn *c = CONTAINER_OF(t, struct sim_net_conn, arrive);
     struct net_end *dialler = &c->end[0], *e = &c->end[1];
-    uint64_t back = latency(c);
+    uint64_t back = net_latency(c);
 
     if (dialler->state != END_DIALING) {
         plan_reap(c);
@@ -510,7 +510,7 @@ dial_arrives(struct sim_timer *t)
 }
 
 static void
-end_init(struct net_end *e, struct net_conn *c)
+end_init(struct net_end *e, struct sim_net_conn *c)
 {
     e->conn = c;
     e->pump.run = end_pump_later;
@@ -519,7 +519,7 @@ end_init(struct net_end *e, struct net_conn *c)
 
 /* Most connections move whole frames, some a few bytes at a time. */
 static void
-draw_profile(struct net_conn *c)
+draw_profile(struct sim_net_conn *c)
 {
     struct sim *s = c->net->sim;
     const struct net_profile *p = &c->net->profile;
@@ -534,9 +534,9 @@ draw_profile(struct net_conn *c)
 }
 
 struct net_end *
-net_dial(struct net *n, struct net_listener *to, const struct net_user *user, void *arg)
+net_dial(struct sim_net *n, struct net_listener *to, const struct net_user *user, void *arg)
 {
-    struct net_conn *c = sim_alloc(sizeof *c);
+    struct sim_net_conn *c = sim_alloc(sizeof *c);
 
     c->net = n;
     c->to = to;
@@ -554,7 +554,7 @@ net_dial(struct net *n, struct net_listener *to, const struct net_user *user, vo
     c->end[0].state = END_DIALING;
     c->end[0].user = user;
     c->end[0].arg = arg;
-    sim_in(n->sim, &c->arrive, latency(c));
+    sim_in(n->sim, &c->arrive, net_latency(c));
     return &c->end[0];
 }
 
@@ -563,7 +563,7 @@ net_dial(struct net *n, struct net_listener *to, const struct net_user *user, vo
 void
 net_close(struct net_end *e)
 {
-    bool accepted = other(e)->state != END_UNBORN; /* whether or not the dialler has heard of it */
+    bool accepted = net_other(e)->state != END_UNBORN; /* whether or not the dialler has heard of it */
 
     if (e->state == END_DEAD || e->state == END_UNBORN)
         return;
@@ -588,25 +588,25 @@ net_finish_end(struct net_end *e)
 }
 
 static bool
-conn_is_open(const struct net_conn *c)
+conn_is_open(const struct sim_net_conn *c)
 {
     return c->end[0].state == END_OPEN && c->end[1].state == END_OPEN;
 }
 
 size_t
-net_open_conns(const struct net *n)
+net_open_conns(const struct sim_net *n)
 {
     size_t count = 0;
 
-    for (const struct net_conn *c = n->conns; c != NULL; c = c->next)
+    for (const struct sim_net_conn *c = n->conns; c != NULL; c = c->next)
         count += conn_is_open(c);
     return count;
 }
 
-struct net_conn *
-net_open_conn(struct net *n, size_t nth)
+struct sim_net_conn *
+net_open_conn(struct sim_net *n, size_t nth)
 {
-    for (struct net_conn *c = n->conns; c != NULL; c = c->next)
+    for (struct sim_net_conn *c = n->conns; c != NULL; c = c->next)
         if (conn_is_open(c) && nth-- == 0)
             return c;
     return NULL;
@@ -628,7 +628,7 @@ net_hold(struct net_end *e, uint64_t until_us)
 }
 
 void
-net_cut(struct net_conn *c)
+net_cut(struct sim_net_conn *c)
 {
     for (int i = 0; i < 2; i++) {
         fall_silent(&c->end[i]);
@@ -637,7 +637,7 @@ net_cut(struct net_conn *c)
 }
 
 void
-net_silence(struct net_conn *c, unsigned directions)
+net_silence(struct sim_net_conn *c, unsigned directions)
 {
     for (int i = 0; i < 2; i++) {
         if (directions & 1u << i)
@@ -648,7 +648,7 @@ net_silence(struct net_conn *c, unsigned directions)
 }
 
 uint64_t
-net_conn_number(const struct net_conn *c)
+net_conn_number(const struct sim_net_conn *c)
 {
     return c->number;
 }
@@ -656,16 +656,16 @@ net_conn_number(const struct net_conn *c)
 /* ---- The network ---- */
 
 void
-net_init(struct net *n, struct sim *s, const struct net_profile *p)
+net_init(struct sim_net *n, struct sim *s, const struct net_profile *p)
 {
-    *n = (struct net){.sim = s, .profile = *p};
+    *n = (struct sim_net){.sim = s, .profile = *p};
 }
 
 void
-net_finish(struct net *n)
+net_finish(struct sim_net *n)
 {
     while (n->conns != NULL) {
-        struct net_conn *c = n->conns;
+        struct sim_net_conn *c = n->conns;
 
         for (int i = 0; i < 2; i++) {
             end_die(&c->end[i]);

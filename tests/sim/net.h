@@ -21,7 +21,7 @@
 #include "tests/sim/sim.h"
 
 struct net_end;
-struct net_conn;
+struct sim_net_conn;
 struct net_chunk;
 
 /* What the owner of an end is told. */
@@ -33,17 +33,17 @@ struct net_user {
 };
 
 /* One outgoing frame, as in common/net/conn.h: head and parts stay valid until release() or done(). */
-struct net_out {
-    enum ps_err (*prepare)(struct net_out *o);           /* first in line; NULL: all is set */
-    void (*release)(struct net_out *o);                  /* parts are no longer needed; NULL: nothing to release */
-    void (*done)(struct net_out *o, enum ps_err result); /* once, last; may free */
+struct sim_net_out {
+    enum ps_err (*prepare)(struct sim_net_out *o);           /* first in line; NULL: all is set */
+    void (*release)(struct sim_net_out *o);                  /* parts are no longer needed; NULL: nothing to release */
+    void (*done)(struct sim_net_out *o, enum ps_err result); /* once, last; may free */
     const uint8_t *head;
     size_t head_len;
     const struct span *parts;
     size_t parts_len;
 
     /* private */
-    struct net_out *next;
+    struct sim_net_out *next;
     size_t sent, total, payload;
     bool ready, released;
     uint64_t ready_us;
@@ -58,9 +58,9 @@ struct net_end {
     const struct net_user *user;
 
     /* private */
-    struct net_conn *conn;
+    struct sim_net_conn *conn;
     enum net_end_state state;
-    struct net_out *first, *last;
+    struct sim_net_out *first, *last;
     struct net_chunk *chunk_first, *chunk_last; /* on the way to the other end */
     size_t in_flight;
     uint64_t last_us;      /* when the last piece arrives there */
@@ -87,20 +87,20 @@ struct net_profile {
     size_t window_max; /* bytes */
 };
 
-struct net {
+struct sim_net {
     struct sim *sim;
     struct net_profile profile;
-    struct net_conn *conns;
+    struct sim_net_conn *conns;
     size_t conns_len;
     uint64_t conns_made;
 };
 
-void net_init(struct net *n, struct sim *s, const struct net_profile *p);
-void net_finish(struct net *n); /* every end dies and is gone, without closed() */
+void net_init(struct sim_net *n, struct sim *s, const struct net_profile *p);
+void net_finish(struct sim_net *n); /* every end dies and is gone, without closed() */
 
-struct net_end *net_dial(struct net *n, struct net_listener *to, const struct net_user *user, void *arg);
+struct net_end *net_dial(struct sim_net *n, struct net_listener *to, const struct net_user *user, void *arg);
 
-void net_send(struct net_end *e, struct net_out *o);
+void net_send(struct net_end *e, struct sim_net_out *o);
 
 /* Nothing of its frames is needed any more: those that have not begun to move are dropped, and the rest of one that has
  * is copied, so that the stream stays in step and another frame can follow. done() has come for all of them, with
@@ -114,15 +114,15 @@ void net_close(struct net_end *e);
 void net_finish_end(struct net_end *e);
 
 /* The nth connection that is open at both ends, or NULL when there are not so many. */
-struct net_conn *net_open_conn(struct net *n, size_t nth);
-size_t net_open_conns(const struct net *n);
+struct sim_net_conn *net_open_conn(struct sim_net *n, size_t nth);
+size_t net_open_conns(const struct sim_net *n);
 
 /* Nothing reaches this end before until_us: its process is stopped. */
 void net_hold(struct net_end *e, uint64_t until_us);
 
-void net_cut(struct net_conn *c);
+void net_cut(struct sim_net_conn *c);
 /* Bytes from either (1: dialler, 2: listener, 3: both) vanish. */
-void net_silence(struct net_conn *c, unsigned directions);
-uint64_t net_conn_number(const struct net_conn *c);
+void net_silence(struct sim_net_conn *c, unsigned directions);
+uint64_t net_conn_number(const struct sim_net_conn *c);
 
 #endif

@@ -148,27 +148,27 @@ node_shard_stop(struct node_shard *n)
 /* ---- Rebuilding ---- */
 
 /* How far a rebuild gets. */
-struct way {
+struct node_replay_limit {
     uint64_t left; /* steps; UINT64_MAX: all the way */
 };
 
 static bool
-step(struct way *w)
+node_life_step(struct node_replay_limit *w)
 {
     return w->left == UINT64_MAX || w->left-- > 0;
 }
 
 static bool
-progress(void *arg, uint64_t blocks, uint64_t of)
+node_life_progress(void *arg, uint64_t blocks, uint64_t of)
 {
     (void)blocks;
     (void)of;
-    return step(arg);
+    return node_life_step(arg);
 }
 
 struct replaying {
     struct node_shard *n;
-    struct way *way;
+    struct node_replay_limit *way;
     uint64_t next;
     bool stopped;
 };
@@ -181,7 +181,7 @@ replay_piece(void *arg, const struct store_key *key, struct span piece)
 
     if (key->generation != STORE_GENERATION_REDO || store_redo_number(key) < r->n->saver.durable.redo_first)
         return true;
-    if (!step(r->way)) {
+    if (!node_life_step(r->way)) {
         r->stopped = true;
         return false;
     }
@@ -196,7 +196,7 @@ replay_piece(void *arg, const struct store_key *key, struct span piece)
 
 /* False: stopped on the way. */
 static bool
-replay(struct node_shard *n, struct way *way)
+node_life_replay(struct node_shard *n, struct node_replay_limit *way)
 {
     const struct durable *d = &n->saver.durable;
     struct replaying r = {.n = n, .way = way, .next = d->redo_first};
@@ -248,18 +248,18 @@ new_core(struct node_shard *n, uint64_t boot)
 
 /* Over what a machine that lost its power has left. False: killed on the way, or failed. */
 static bool
-rebuild(struct node_shard *n, uint64_t boot)
+node_life_rebuild(struct node_shard *n, uint64_t boot)
 {
-    struct way way = {.left = n->rebuild_deaths > 0 ? sim_below(n->sim, REBUILD_STEPS_MAX) : UINT64_MAX};
+    struct node_replay_limit way = {.left = n->rebuild_deaths > 0 ? sim_below(n->sim, REBUILD_STEPS_MAX) : UINT64_MAX};
     struct durable *d = &n->saver.durable;
     struct ps_error e = {0};
     enum ps_err err = PS_OK;
 
     if (d->manifest.save > 0)
-        err = durable_rebuild(d, n->store, boot, progress, &way, &e);
+        err = durable_rebuild(d, n->store, boot, node_life_progress, &way, &e);
     if (err != PS_OK && err != PS_ERR_CANCELLED)
         sim_fail(n->sim, "s%u cannot rebuild: %s", n->index, e.text);
-    if (err == PS_OK && new_core(n, boot) && replay(n, &way))
+    if (err == PS_OK && new_core(n, boot) && node_life_replay(n, &way))
         return true;
     shard_free(n->core);
     n->core = NULL;
@@ -295,7 +295,7 @@ node_shard_start(struct node_shard *n)
 
     if (n->profile.durable)
         node_saver_open(&n->saver);
-    if (n->loss == LOSS_NONE ? !new_core(n, boot) : !rebuild(n, boot)) {
+    if (n->loss == LOSS_NONE ? !new_core(n, boot) : !node_life_rebuild(n, boot)) {
         if (!n->sim->failed)
             killed_while_rebuilding(n);
         return;

@@ -21,17 +21,17 @@ unix_ms(const struct node_saver *v)
 }
 
 static bool
-alive(const struct node_saver *v)
+node_saver_alive(const struct node_saver *v)
 {
     return v->node->core != NULL;
 }
 
 /* False: the process did not survive it. */
 static bool
-tell(struct node_saver *v, struct shard_event event)
+node_saver_report(struct node_saver *v, struct shard_event event)
 {
     node_shard_event(v->node, &event);
-    return alive(v);
+    return node_saver_alive(v);
 }
 
 static bool
@@ -47,7 +47,7 @@ save_waits(const struct node_saver *v)
     return v->save != NULL && (!v->all_read || v->closing);
 }
 
-/* Only a whole save makes pushes durable again, and none runs: it is asked for until one succeeds. */
+/* Only a full save makes pushes durable again, and none runs: it is asked for until one succeeds. */
 static bool
 save_is_wanted(const struct node_saver *v)
 {
@@ -55,7 +55,7 @@ save_is_wanted(const struct node_saver *v)
 }
 
 static void
-plan(struct node_saver *v)
+node_saver_plan(struct node_saver *v)
 {
     if (v->state != SAVER_IDLE || v->timer.place != 0)
         return;
@@ -100,7 +100,7 @@ end_save(struct node_saver *v, enum ps_err code)
     }
     sim_trace(v->sim, "s%u save ends: %s", v->node->index, ps_err_name(code));
     drop_save(v);
-    return tell(v, event);
+    return node_saver_report(v, event);
 }
 
 /* ---- Failures ---- */
@@ -114,7 +114,7 @@ tell_not_durable(struct node_saver *v, enum ps_err code)
         return true;
     v->said_not_durable = true;
     snprintf(e.text, sizeof e.text, "the disk says %s", ps_err_name(code));
-    return tell(v, (struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &e});
+    return node_saver_report(v, (struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &e});
 }
 
 /* No room: what waits goes on waiting, and so may a save. */
@@ -144,7 +144,7 @@ new_store(struct node_saver *v)
 static void
 open_durable(struct node_saver *v)
 {
-    const struct model *m = v->node->model;
+    const struct sim_model *m = v->node->model;
     uint64_t id = sim_rand(v->sim) | 1;
     struct ps_error e;
 
@@ -165,14 +165,14 @@ disk_failed(struct node_saver *v)
     ledger_disk_lost(v->node->ledger, v->node->index);
     if (!tell_not_durable(v, PS_ERR_IO) || (v->save != NULL && !end_save(v, PS_ERR_IO)))
         return;
-    (void)tell(v, (struct shard_event){.kind = SHARD_SAVE});
+    (void)node_saver_report(v, (struct shard_event){.kind = SHARD_SAVE});
 }
 
 /* ---- A transaction ---- */
 
 /* What another boot has staged goes first. */
 static void
-prepare(struct node_saver *v)
+node_saver_prepare(struct node_saver *v)
 {
     bool more = true;
 
@@ -183,13 +183,13 @@ prepare(struct node_saver *v)
 }
 
 static void
-begin(struct node_saver *v)
+node_saver_begin(struct node_saver *v)
 {
     v->txn_bytes = 0;
     v->record_left = 0;
     v->finishing = false;
     if (v->save != NULL && !v->prepared)
-        prepare(v);
+        node_saver_prepare(v);
     if (v->sim->now_us < v->full_until_us || durable_begin(&v->durable, DURABLE_TXN_MAX) != PS_OK) {
         no_room(v);
         return;
@@ -228,7 +228,7 @@ report_passed(struct node_saver *v)
 
     v->passed = 0;
     if (count > 0)
-        (void)tell(v, (struct shard_event){.kind = SHARD_SAVE_PASSED, .count = count});
+        (void)node_saver_report(v, (struct shard_event){.kind = SHARD_SAVE_PASSED, .count = count});
 }
 
 /* False: all were read. */
@@ -305,13 +305,13 @@ read_on(struct node_saver *v)
         last_words(v);
     else
         sync_soon(v);
-    if (alive(v) && v->state == SAVER_READING && !v->sim->failed)
+    if (node_saver_alive(v) && v->state == SAVER_READING && !v->sim->failed)
         sim_in(v->sim, &v->timer, sim_below(v->sim, v->profile.read_us_max + 1));
 }
 
 /* Erase what the save has made needless, perhaps not all at once. */
 static void
-cut(struct node_saver *v)
+node_saver_cut(struct node_saver *v)
 {
     bool more = true;
 
@@ -322,7 +322,7 @@ cut(struct node_saver *v)
 
 /* It is on disk. */
 static bool
-commit(struct node_saver *v)
+node_saver_commit(struct node_saver *v)
 {
     if (durable_commit(&v->durable) != PS_OK)
         return false;
@@ -336,33 +336,33 @@ commit(struct node_saver *v)
 }
 
 static void
-synced(struct node_saver *v)
+node_saver_synced(struct node_saver *v)
 {
     if ((v->sync_fails > 0 && --v->sync_fails == 0)) {
         durable_abort(&v->durable);
         disk_failed(v);
         return;
     }
-    if (!commit(v)) {
+    if (!node_saver_commit(v)) {
         disk_failed(v);
         return;
     }
     v->state = SAVER_IDLE;
     if (!v->remaking) {
         v->said_not_durable = false;
-        if (!tell(v, (struct shard_event){.kind = SHARD_DURABLE, .number = v->redo_next}))
+        if (!node_saver_report(v, (struct shard_event){.kind = SHARD_DURABLE, .number = v->redo_next}))
             return;
     }
     if (v->finishing) {
         v->finishing = false;
         if (!end_save(v, PS_OK))
             return;
-        cut(v);
+        node_saver_cut(v);
     } else {
         report_passed(v);
     }
-    if (alive(v))
-        plan(v);
+    if (node_saver_alive(v))
+        node_saver_plan(v);
 }
 
 static void
@@ -371,13 +371,13 @@ timer_comes(struct sim_timer *t)
     struct node_saver *v = CONTAINER_OF(t, struct node_saver, timer);
 
     if (v->state == SAVER_SYNCING)
-        synced(v);
+        node_saver_synced(v);
     else if (v->state == SAVER_READING)
         read_on(v);
     else if (save_waits(v) || pieces_wait(v))
-        begin(v);
-    else if (save_is_wanted(v) && tell(v, (struct shard_event){.kind = SHARD_SAVE}))
-        plan(v);
+        node_saver_begin(v);
+    else if (save_is_wanted(v) && node_saver_report(v, (struct shard_event){.kind = SHARD_SAVE}))
+        node_saver_plan(v);
 }
 
 static void
@@ -386,15 +386,15 @@ every_comes(struct sim_timer *t)
     struct node_saver *v = CONTAINER_OF(t, struct node_saver, every);
 
     sim_in(v->sim, t, sim_below(v->sim, 2 * v->profile.every_us + 1));
-    (void)tell(v, (struct shard_event){.kind = SHARD_SAVE});
+    (void)node_saver_report(v, (struct shard_event){.kind = SHARD_SAVE});
 }
 
 /* What was restored is to be on disk before anybody is let in: a save that failed is made again. */
 void
 node_saver_look(struct node_saver *v)
 {
-    if (v->save == NULL && alive(v) && shard_save_awaited(v->node->core))
-        (void)tell(v, (struct shard_event){.kind = SHARD_SAVE});
+    if (v->save == NULL && node_saver_alive(v) && shard_save_awaited(v->node->core))
+        (void)node_saver_report(v, (struct shard_event){.kind = SHARD_SAVE});
 }
 
 /* ---- What the core wants ---- */
@@ -414,7 +414,7 @@ node_saver_action(struct node_saver *v, const struct shard_action *a)
             sim_fail(v->sim, "s%u abandons a save whose blocks have all been passed", v->node->index);
         drop_save(v);
     }
-    plan(v);
+    node_saver_plan(v);
 }
 
 /* ---- Lives ---- */
@@ -437,9 +437,10 @@ node_saver_start(struct node_saver *v)
     ps_assert(err == PS_OK);
     if (v->profile.every_us > 0)
         sim_in(v->sim, &v->every, sim_below(v->sim, 2 * v->profile.every_us + 1));
-    if (v->remaking && (!tell_not_durable(v, PS_ERR_IO) || !tell(v, (struct shard_event){.kind = SHARD_SAVE})))
+    if (v->remaking &&
+        (!tell_not_durable(v, PS_ERR_IO) || !node_saver_report(v, (struct shard_event){.kind = SHARD_SAVE})))
         return;
-    plan(v);
+    node_saver_plan(v);
 }
 
 void
@@ -449,7 +450,7 @@ node_saver_die(struct node_saver *v)
     sim_cancel(v->sim, &v->every);
     if (v->state == SAVER_SYNCING && sim_chance(v->sim, 500) && v->sim->now_us > v->slow_until_us) {
         sim_trace(v->sim, "s%u what it was syncing is on disk", v->node->index);
-        (void)commit(v);
+        (void)node_saver_commit(v);
     }
     v->state = SAVER_IDLE;
     v->finishing = false;

@@ -8,7 +8,7 @@
  *         └────────────────────────────┴──────────────────────────────────────────────────┘ the disk fails
  *
  * A process that ends while its saver syncs leaves it open whether that transaction happened. A sync that failed makes
- * the store one that is never trusted again: a whole save goes into a new one, and until that is done nothing is
+ * the store one that is never trusted again: a full save goes into a new one, and until that is done nothing is
  * durable. */
 #ifndef TESTS_SIM_NODE_SAVER_H
 #define TESTS_SIM_NODE_SAVER_H

@@ -1,7 +1,7 @@
 /* The shard's driver.
  *
  * The happy path: listener_accept() gives the core a connection; conn_bytes() feeds its frame reader and gives whole
- * frames to take(); the turn's timer ends the turn: commit, let the ledger look, hand the actions out.
+ * frames to node_shard_take(); the turn's timer ends the turn: commit, let the ledger look, hand the actions out.
  *
  * A kill may strike inside any of these: node_shard_die() closes the ends and frees the core at once, and whoever is in
  * the middle of something sees n->core == NULL, or another life, and returns. Connection structs stay until net says
@@ -26,15 +26,15 @@ struct shard_conn {
     char peer[32];
     uint32_t task; /* whose it is, as its hello said */
     uint64_t incarnation;
-    bool asks;  /* its hello is not answered */
-    bool ended; /* no more frames */
-    bool lost;  /* to be closed */
-    bool told;  /* the core knows that it is gone, or is itself gone */
+    bool asks;     /* its hello is not answered */
+    bool ended;    /* no more frames */
+    bool lost;     /* to be closed */
+    bool reported; /* the core knows that it is gone, or is itself gone */
 };
 
 /* An outgoing frame of either kind. */
 struct shard_out {
-    struct net_out out;
+    struct sim_net_out out;
     struct node_shard *node;
     struct shard_conn *conn;
     uint8_t *bytes;
@@ -42,7 +42,7 @@ struct shard_out {
     struct store_snapshot *snap;
 };
 
-static void plan(struct node_shard *n);
+static void node_shard_plan(struct node_shard *n);
 
 uint64_t
 node_shard_ms(const struct node_shard *n)
@@ -53,7 +53,7 @@ node_shard_ms(const struct node_shard *n)
 /* ---- Sending ---- */
 
 static enum ps_err
-out_prepare(struct net_out *out)
+out_prepare(struct sim_net_out *out)
 {
     struct shard_out *o = CONTAINER_OF(out, struct shard_out, out);
     struct store *store = o->node->store;
@@ -79,7 +79,7 @@ out_prepare(struct net_out *out)
 }
 
 static void
-out_release(struct net_out *out)
+out_release(struct sim_net_out *out)
 {
     struct shard_out *o = CONTAINER_OF(out, struct shard_out, out);
 
@@ -89,7 +89,7 @@ out_release(struct net_out *out)
 }
 
 static void
-out_done(struct net_out *out, enum ps_err result)
+out_done(struct sim_net_out *out, enum ps_err result)
 {
     struct shard_out *o = CONTAINER_OF(out, struct shard_out, out);
 
@@ -112,20 +112,21 @@ conn_find(struct node_shard *n, uint64_t id)
     return c;
 }
 
-static struct asked *
+static struct node_request *
 asked_new(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
-    struct asked *a;
+    struct node_request *a;
 
     n->asked = sim_grow(n->asked, &n->asked_room, n->asked_len, sizeof *n->asked);
     a = &n->asked[n->asked_len++];
-    *a = (struct asked){.type = msg->type, .conn = conn, .request = msg->request};
+    *a = (struct node_request){.type = msg->type, .conn = conn, .request = msg->request};
     return a;
 }
 
 /* Takes it out. */
 static bool
-asked_take(struct node_shard *n, enum msg_type type, uint64_t conn, const struct wire_msg *answer, struct asked *out)
+asked_take(struct node_shard *n, enum msg_type type, uint64_t conn, const struct wire_msg *answer,
+           struct node_request *out)
 {
     for (size_t i = 0; i < n->asked_len; i++) {
         *out = n->asked[i];
@@ -141,7 +142,7 @@ asked_take(struct node_shard *n, enum msg_type type, uint64_t conn, const struct
 static void
 see_declare(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
-    struct asked *a = asked_new(n, conn, msg);
+    struct node_request *a = asked_new(n, conn, msg);
 
     snprintf(a->name, sizeof a->name, "%s", msg->u.declare->name);
 }
@@ -149,7 +150,7 @@ see_declare(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 static void
 see_declared(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
-    struct asked a;
+    struct node_request a;
 
     if (asked_take(n, MSG_DECLARE, conn, msg, &a))
         ledger_declared(n->ledger, n->index, msg->u.declared->var, a.name, n->store);
@@ -158,7 +159,7 @@ see_declared(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 static void
 see_evict(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
-    struct asked *a = asked_new(n, conn, msg);
+    struct node_request *a = asked_new(n, conn, msg);
 
     a->task = msg->u.evict->task;
     a->incarnation = ledger_live(n->ledger, n->index, a->task);
@@ -167,7 +168,7 @@ see_evict(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 static void
 see_evicted(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
-    struct asked a;
+    struct node_request a;
 
     if (asked_take(n, MSG_EVICT, conn, msg, &a) && msg->u.evicted->live)
         ledger_evicted(n->ledger, n->index, a.task, a.incarnation);
@@ -195,7 +196,7 @@ see_greeting(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 }
 
 static bool
-look(struct node_shard *n, const struct frame_head *head, const void *meta, struct wire_msg *msg)
+node_shard_look(struct node_shard *n, const struct frame_head *head, const void *meta, struct wire_msg *msg)
 {
     struct ps_error e;
 
@@ -240,7 +241,7 @@ see_in(struct shard_conn *c, const struct frame_head *head, const void *meta, co
 
     if (head->type != MSG_HELLO && head->type != MSG_DECLARE && head->type != MSG_PUSH && head->type != MSG_EVICT)
         return;
-    if (!look(n, head, meta, &msg))
+    if (!node_shard_look(n, head, meta, &msg))
         return;
     if (msg.type == MSG_HELLO)
         see_hello(c, msg.u.hello);
@@ -267,7 +268,7 @@ see_out(struct node_shard *n, uint64_t conn, const uint8_t *bytes)
         sim_fail(n->sim, "s%u sent no frame: %s", n->index, e.text);
         return;
     }
-    if (!look(n, &head, bytes + FRAME_HEAD_SIZE, &msg))
+    if (!node_shard_look(n, &head, bytes + FRAME_HEAD_SIZE, &msg))
         return;
     if (msg.type == MSG_DECLARED && msg.u.declared->declare == NULL)
         see_declared(n, conn, &msg);
@@ -298,9 +299,9 @@ see_log(struct node_shard *n, const char *text)
 static void
 conn_unlink(struct shard_conn *c)
 {
-    if (c->told)
+    if (c->reported)
         return;
-    c->told = true;
+    c->reported = true;
     if (c->prev != NULL)
         c->prev->next = c->next;
     else
@@ -368,7 +369,7 @@ perform_close(struct node_shard *n, const struct shard_action *a)
 }
 
 static void
-perform(struct node_shard *n, struct shard_action *a)
+node_shard_perform(struct node_shard *n, struct shard_action *a)
 {
     switch (a->kind) {
     case SHARD_SEND:
@@ -407,7 +408,7 @@ perform_all(struct node_shard *n)
     struct shard_action a;
 
     while (shard_next_action(n->core, &a)) {
-        perform(n, &a);
+        node_shard_perform(n, &a);
         if (node_shard_strikes(n, KILL_WHEN_LOGGED) && a.kind == SHARD_REDO) {
             node_shard_killed(n, "when it has logged");
             return false;
@@ -422,7 +423,7 @@ perform_all(struct node_shard *n)
 
 /* False: killed on the way. */
 static bool
-commit(struct node_shard *n)
+node_shard_commit(struct node_shard *n)
 {
     bool dirty = shard_dirty(n->core);
     enum ps_err err;
@@ -452,14 +453,14 @@ node_shard_end_turn(struct node_shard *n)
     n->turn_open = false;
     n->turn_events = 0;
     n->turns++;
-    if (!commit(n) || !perform_all(n))
+    if (!node_shard_commit(n) || !perform_all(n))
         return;
     if (n->stopped && n->state == SHARD_DRAINING) {
         sim_trace(n->sim, "s%u stopped", n->index);
         node_shard_die(n);
         return;
     }
-    plan(n);
+    node_shard_plan(n);
 }
 
 static void
@@ -478,7 +479,7 @@ open_turn(struct node_shard *n)
 
 /* Give the core one event. The turn may end on the way, and the process with it. */
 static void
-take(struct node_shard *n, struct shard_event *event)
+node_shard_take(struct node_shard *n, struct shard_event *event)
 {
     event->now_ms = node_shard_ms(n);
     for (int tries = 0; shard_step(n->core, event) == SHARD_TURN_FULL; tries++) {
@@ -499,14 +500,14 @@ take_simple(struct node_shard *n, enum shard_event_kind kind, uint64_t conn)
 {
     struct shard_event event = {.kind = kind, .conn = conn};
 
-    take(n, &event);
+    node_shard_take(n, &event);
 }
 
 /* ---- Time and work ---- */
 
 /* After every turn: what the core wants next. */
 static void
-plan(struct node_shard *n)
+node_shard_plan(struct node_shard *n)
 {
     uint64_t next = shard_next_time(n->core), us;
 
@@ -553,7 +554,7 @@ take_frame(struct shard_conn *c)
     }
     event.payload = payload;
     see_in(c, &r->head, meta, payload);
-    take(n, &event);
+    node_shard_take(n, &event);
     free(meta);
     free(payload);
 }
@@ -565,11 +566,11 @@ take_broken(struct shard_conn *c)
 
     sim_fail(c->node->sim, "s%u got bytes that are no frame: %s", c->node->index, c->reader.error.text);
     c->ended = true;
-    take(c->node, &event);
+    node_shard_take(c->node, &event);
 }
 
 static void
-feed(struct shard_conn *c, const uint8_t *at, size_t n)
+node_shard_feed(struct shard_conn *c, const uint8_t *at, size_t n)
 {
     size_t used;
 
@@ -602,7 +603,7 @@ conn_bytes(struct net_end *e, const uint8_t *data, size_t n)
         len = MIN(len, n);
         to = at != NULL ? at : (scratch = sim_alloc(len + FRAME_ALIGN)) + frame_offset(&c->reader);
         memcpy(to, data, len);
-        feed(c, to, len);
+        node_shard_feed(c, to, len);
         free(scratch);
         data += len;
         n -= len;
@@ -615,7 +616,7 @@ conn_end(struct shard_conn *c)
     struct node_shard *n = c->node;
 
     c->ended = true;
-    if (c->told)
+    if (c->reported)
         return;
     conn_unlink(c);
     take_simple(n, SHARD_CLOSED, c->id);
@@ -659,14 +660,14 @@ listener_accept(struct net_listener *l, struct net_end *e)
     snprintf(c->peer, sizeof c->peer, "sim:%" PRIu64, c->id);
     e->user = &conn_user;
     e->arg = c;
-    take(n, &event);
+    node_shard_take(n, &event);
 }
 
 void
 node_shard_event(struct node_shard *n, struct shard_event *event)
 {
     if (n->core != NULL)
-        take(n, event);
+        node_shard_take(n, event);
 }
 
 /* ---- Lives, the rest of which is node_life.c's ---- */
@@ -694,7 +695,7 @@ node_shard_hang_up(struct node_shard *n)
 }
 
 void
-node_shard_init(struct node_shard *n, struct sim *s, struct net *net, struct ledger *l, const struct model *m,
+node_shard_init(struct node_shard *n, struct sim *s, struct sim_net *net, struct ledger *l, const struct sim_model *m,
                 uint32_t index, const struct node_shard_profile *p)
 {
     *n = (struct node_shard){.sim = s, .net = net, .ledger = l, .model = m, .index = index, .profile = *p};

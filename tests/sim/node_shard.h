@@ -47,7 +47,7 @@ struct node_shard_profile {
 };
 
 /* What a DECLARE or an EVICT asked, until it is answered. */
-struct asked {
+struct node_request {
     enum msg_type type;
     uint64_t conn, request;
     char name[32]; /* DECLARE: of the variable */
@@ -57,9 +57,9 @@ struct asked {
 
 struct node_shard {
     struct sim *sim;
-    struct net *net;
+    struct sim_net *net;
     struct ledger *ledger;
-    const struct model *model;
+    const struct sim_model *model;
     struct node_shard_profile profile;
     uint32_t index;
     enum node_shard_state state;
@@ -84,14 +84,14 @@ struct node_shard {
     bool stays_down; /* the run ends: do not start again */
     bool restoring;  /* an administrator is at it: the power does not fail */
     bool stopped;    /* drained */
-    struct asked *asked;
+    struct node_request *asked;
     size_t asked_len, asked_room;
     struct arena arena;
     uint64_t turns, commits, failed_commits, kills, power_losses;
 };
 
-void node_shard_init(struct node_shard *n, struct sim *s, struct net *net, struct ledger *l, const struct model *m,
-                     uint32_t index, const struct node_shard_profile *p);
+void node_shard_init(struct node_shard *n, struct sim *s, struct sim_net *net, struct ledger *l,
+                     const struct sim_model *m, uint32_t index, const struct node_shard_profile *p);
 void node_shard_finish(struct node_shard *n); /* and the stores, once the network holds nothing of it */
 
 /* Give the core one event, if there is one. The turn may end on the way, and the process with it. */

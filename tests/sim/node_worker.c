@@ -25,7 +25,7 @@ struct worker_link {
 };
 
 struct worker_out {
-    struct net_out out;
+    struct sim_net_out out;
     struct node_worker *worker;
     struct core_send *send;
 };
@@ -37,7 +37,7 @@ node_worker_ms(const struct node_worker *w)
 }
 
 static bool
-stopped(const struct node_worker *w)
+node_worker_stopped(const struct node_worker *w)
 {
     return w->held_us > w->sim->now_us;
 }
@@ -45,7 +45,7 @@ stopped(const struct node_worker *w)
 /* ---- What the core wants ---- */
 
 static void
-out_done(struct net_out *out, enum ps_err result)
+out_done(struct sim_net_out *out, enum ps_err result)
 {
     struct worker_out *o = CONTAINER_OF(out, struct worker_out, out);
     struct node_worker *w = o->worker;
@@ -149,7 +149,7 @@ perform_one(struct node_worker *w, const struct core_action *a)
 }
 
 static void
-plan(struct node_worker *w)
+node_worker_plan(struct node_worker *w)
 {
     uint64_t next = core_next_time(w->core), us;
 
@@ -174,7 +174,7 @@ node_worker_perform(struct node_worker *w)
     while (core_next_action(w->core, &a))
         perform_one(w, &a);
     w->performing = false;
-    plan(w);
+    node_worker_plan(w);
 }
 
 /* ---- Connections ---- */
@@ -270,7 +270,7 @@ take_broken(struct worker_link *l)
 }
 
 static void
-feed(struct worker_link *l, const uint8_t *at, size_t n)
+node_worker_feed(struct worker_link *l, const uint8_t *at, size_t n)
 {
     size_t used;
 
@@ -304,7 +304,7 @@ link_bytes(struct net_end *e, const uint8_t *data, size_t n)
         len = MIN(len, n);
         to = at != NULL ? at : (scratch = sim_alloc(len + FRAME_ALIGN)) + frame_offset(&l->reader);
         memcpy(to, data, len);
-        feed(l, to, len);
+        node_worker_feed(l, to, len);
         free(scratch);
         data += len;
         n -= len;
@@ -321,7 +321,7 @@ time_comes(struct sim_timer *t)
 {
     struct node_worker *w = CONTAINER_OF(t, struct node_worker, time);
 
-    if (stopped(w)) {
+    if (node_worker_stopped(w)) {
         sim_at(w->sim, t, w->held_us);
         return;
     }
@@ -335,7 +335,7 @@ poll_comes(struct sim_timer *t)
     struct node_worker *w = CONTAINER_OF(t, struct node_worker, poll);
     uint64_t next;
 
-    if (stopped(w)) {
+    if (node_worker_stopped(w)) {
         sim_at(w->sim, t, w->held_us);
         return;
     }
@@ -364,7 +364,7 @@ restart_comes(struct sim_timer *t)
 /* ---- Lives ---- */
 
 void
-node_worker_init(struct node_worker *w, struct sim *s, struct net *net, struct ledger *l, const struct model *m,
+node_worker_init(struct node_worker *w, struct sim *s, struct sim_net *net, struct ledger *l, const struct sim_model *m,
                  uint32_t task, struct net_listener **listeners, const struct worker_profile *p)
 {
     *w = (struct node_worker){
@@ -382,7 +382,7 @@ config_fill(struct node_worker *w, struct core_config *c, const char **addresses
     static const char *const names[MODEL_SHARDS_MAX] = {"sim-0",  "sim-1",  "sim-2",  "sim-3", "sim-4",  "sim-5",
                                                         "sim-6",  "sim-7",  "sim-8",  "sim-9", "sim-10", "sim-11",
                                                         "sim-12", "sim-13", "sim-14", "sim-15"};
-    const struct model *m = w->model;
+    const struct sim_model *m = w->model;
     uint64_t seed;
 
     w->incarnation = sim_rand(w->sim) | 1;
@@ -512,7 +512,7 @@ node_worker_over(const struct node_worker *w)
 void
 node_worker_watch(struct node_worker *w, uint64_t limit_us)
 {
-    if (w->core != NULL && !stopped(w))
+    if (w->core != NULL && !node_worker_stopped(w))
         w->profile.program->watch(w, limit_us);
 }
 

@@ -105,9 +105,9 @@ struct worker_link;
 
 struct node_worker {
     struct sim *sim;
-    struct net *net;
+    struct sim_net *net;
     struct ledger *ledger;
-    const struct model *model;
+    const struct sim_model *model;
     struct worker_profile profile;
     uint32_t task;
     uint32_t round;                  /* of the job's runs, from 0 */
@@ -142,8 +142,9 @@ struct node_worker {
     uint64_t crashes, rejoins, steps;
 };
 
-void node_worker_init(struct node_worker *w, struct sim *s, struct net *net, struct ledger *l, const struct model *m,
-                      uint32_t task, struct net_listener **listeners, const struct worker_profile *p);
+void node_worker_init(struct node_worker *w, struct sim *s, struct sim_net *net, struct ledger *l,
+                      const struct sim_model *m, uint32_t task, struct net_listener **listeners,
+                      const struct worker_profile *p);
 void node_worker_finish(struct node_worker *w);
 
 /* A new process. */

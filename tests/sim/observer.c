@@ -24,7 +24,7 @@ begin_op(struct node_worker *w, enum worker_op_kind kind)
 }
 
 static void
-attach(struct node_worker *w, uint32_t v)
+observer_attach(struct node_worker *w, uint32_t v)
 {
     struct worker_op *o = begin_op(w, WORKER_ATTACH);
     struct ps_error e;
@@ -35,7 +35,7 @@ attach(struct node_worker *w, uint32_t v)
 
 /* Some of those that it has attached to, or all. */
 static void
-pull(struct node_worker *w, bool all)
+observer_pull(struct node_worker *w, bool all)
 {
     struct worker_op *o = begin_op(w, WORKER_PULL);
     struct ps_pull_options options = {.only_changed = 1};
@@ -61,7 +61,7 @@ pull(struct node_worker *w, bool all)
 /* ---- Results ---- */
 
 static void
-attached(struct node_worker *w, const struct worker_op *o)
+observer_attached(struct node_worker *w, const struct worker_op *o)
 {
     uint32_t v = o->vars[0];
     const struct ps_var_spec *spec = &w->model->vars[v].spec;
@@ -76,7 +76,7 @@ attached(struct node_worker *w, const struct worker_op *o)
 }
 
 static void
-pulled(struct node_worker *w, const struct worker_op *o)
+observer_pulled(struct node_worker *w, const struct worker_op *o)
 {
     uint64_t lowest, highest;
 
@@ -91,7 +91,7 @@ pulled(struct node_worker *w, const struct worker_op *o)
 }
 
 static void
-collect(struct node_worker *w, struct worker_op *o)
+observer_collect(struct node_worker *w, struct worker_op *o)
 {
     struct ps_error e = {0};
     enum ps_err code = core_op_result(o->op, &e);
@@ -99,9 +99,9 @@ collect(struct node_worker *w, struct worker_op *o)
         o->kind == WORKER_ATTACH && (code == PS_ERR_NOT_FOUND || (code == PS_ERR_IO && w->profile.store_fails));
 
     if (code == PS_OK && o->kind == WORKER_ATTACH)
-        attached(w, o);
+        observer_attached(w, o);
     else if (code == PS_OK)
-        pulled(w, o);
+        observer_pulled(w, o);
     else if (!not_yet && !o->cancelled)
         outsider_refused(w, code, &e);
     if (o->kind == WORKER_PULL && code != PS_OK) /* what its buffers hold is not known */
@@ -129,23 +129,23 @@ go_on(struct node_worker *w)
     uint32_t v = (uint32_t)sim_below(w->sim, w->model->vars_len);
 
     if (!w->declared[v])
-        attach(w, v);
+        observer_attach(w, v);
     else
-        pull(w, false);
+        observer_pull(w, false);
 }
 
 static void
-leave(struct node_worker *w)
+observer_leave_now(struct node_worker *w)
 {
     uint32_t v = 0;
 
     while (v < w->model->vars_len && (w->declared[v] || w->pulled[v]))
         v++;
     if (v < w->model->vars_len) {
-        attach(w, v);
+        observer_attach(w, v);
     } else if (!w->entered && any_attached(w)) {
         w->entered = true;
-        pull(w, true);
+        observer_pull(w, true);
     } else {
         node_worker_finish(w);
     }
@@ -181,11 +181,11 @@ observer_poll(struct node_worker *w)
         node_worker_perform(w);
     }
     if ((o = outsider_take_done(w)) != NULL)
-        collect(w, o);
+        observer_collect(w, o);
     if (w->ops != NULL || w->sim->failed || w->sim->now_us < w->compute_until_us)
         return;
     if (w->phase == WORKER_LEAVING)
-        leave(w);
+        observer_leave_now(w);
     else
         go_on(w);
 }

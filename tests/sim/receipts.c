@@ -21,7 +21,7 @@ struct receipt {
 /* ---- Lives ---- */
 
 static void
-clear(struct receipts *r)
+receipts_clear(struct receipts *r)
 {
     for (size_t i = 0; i < r->len; i++)
         free(r->items[i].blocks);
@@ -33,7 +33,7 @@ receipts_begin(struct node_worker *w)
 {
     struct receipts *r = &w->receipts;
 
-    clear(r);
+    receipts_clear(r);
     for (uint32_t i = 0; i < w->model->shards; i++)
         r->before[i] = core_rolled_back(w->core, i);
 }
@@ -43,7 +43,7 @@ receipts_finish(struct node_worker *w)
 {
     struct receipts *r = &w->receipts;
 
-    clear(r);
+    receipts_clear(r);
     free(r->items);
     arena_finish(&r->arena);
     *r = (struct receipts){0};
@@ -142,7 +142,7 @@ note_acks(struct node_worker *w, uint32_t shard, const Psd__Ack *m)
 
 /* The shard, which lost its data, has it all the same: it is not sent again. boot: of the numbers it was sent under. */
 static bool
-survived(const Psd__Welcome *m, uint64_t boot, uint64_t seq)
+receipts_survived(const Psd__Welcome *m, uint64_t boot, uint64_t seq)
 {
     uint64_t bit = seq - m->survived_from;
 
@@ -151,7 +151,7 @@ survived(const Psd__Welcome *m, uint64_t boot, uint64_t seq)
 }
 
 static bool
-survived_odd(const Psd__Welcome *m, uint64_t seq)
+survived_outcomes(const Psd__Welcome *m, uint64_t seq)
 {
     for (size_t i = 0; i < m->n_odd_seq; i++)
         if (m->odd_seq[i] == seq)
@@ -169,7 +169,7 @@ note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
     uint64_t boot = r->boot[shard];
 
     r->changed[shard] = boot != 0 && boot != m->boot;
-    r->told[shard] = false;
+    r->reported[shard] = false;
     r->boot[shard] = m->boot;
     r->restored[shard] = m->restored_boot;
     if (m->restored_boot != 0 && !ledger_boot_restored(w->ledger, m->restored_boot))
@@ -183,8 +183,8 @@ note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
         x->unsure |= restored; /* how many the checkpoint had is not told */
         if (x->acked || (x->seq != 0 && x->seq <= m->last_seq))
             continue;
-        x->acked = survived(m, boot, x->seq);
-        x->odd = x->acked && survived_odd(m, x->seq);
+        x->acked = receipts_survived(m, boot, x->seq);
+        x->odd = x->acked && survived_outcomes(m, x->seq);
         if (!x->acked)
             x->seq = 0;
     }
@@ -217,7 +217,7 @@ receipts_rolled_back(struct node_worker *w, uint32_t shard)
 {
     if (!w->receipts.changed[shard])
         sim_fail(w->sim, "w%u was told of a rollback, and s%u has not lost anything", w->task, shard);
-    w->receipts.told[shard] = true;
+    w->receipts.reported[shard] = true;
 }
 
 static void
@@ -233,7 +233,7 @@ check_gone(struct node_worker *w, uint32_t shard)
         if (x->shard != shard || !(x->acked || x->given_up || x->unsure))
             continue;
         fate = ledger_fate(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len);
-        if (x->odd || x->given_up || x->unsure || fate == LEDGER_UNTOLD)
+        if (x->odd || x->given_up || x->unsure || fate == LEDGER_UNREPORTED)
             unknown++;
         else
             gone += fate == LEDGER_GONE;
@@ -252,7 +252,7 @@ receipts_taken(struct node_worker *w, uint32_t shard)
 
     if (!r->changed[shard] || w->core == NULL)
         return;
-    if (!r->told[shard] && core_fatal(w->core, NULL) == PS_OK)
+    if (!r->reported[shard] && core_fatal(w->core, NULL) == PS_OK)
         sim_fail(w->sim, "w%u was not told that s%u came back older", w->task, shard);
     r->changed[shard] = false;
     if (ledger_is_boot(w->ledger, shard, r->boot[shard]))

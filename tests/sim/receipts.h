@@ -21,7 +21,7 @@ struct receipts {
     uint64_t boot[MODEL_SHARDS_MAX];     /* of the last welcome */
     uint64_t restored[MODEL_SHARDS_MAX]; /* the boot that began with a checkpoint, as it had it */
     uint64_t before[MODEL_SHARDS_MAX];   /* gone before this incarnation */
-    bool told[MODEL_SHARDS_MAX];         /* of the change of boot under way */
+    bool reported[MODEL_SHARDS_MAX];     /* of the change of boot under way */
     bool changed[MODEL_SHARDS_MAX];
     struct arena arena;
 };

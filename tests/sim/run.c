@@ -1,6 +1,7 @@
 /* A run: build, let time pass until every worker is over, stop the shards in good order, check.
  *
- * All that the run holds is in struct run; it is taken apart whatever the verdict, so that a leak is the cores' own. */
+ * All that the run holds is in struct sim_run; it is taken apart whatever the verdict, so that a leak is the cores'
+ * own. */
 #include "tests/sim/run.h"
 
 #include <inttypes.h>
@@ -22,11 +23,11 @@
 
 #define UNDURABLE_PER_MILLE 20 /* durable pushes to shards without a disk */
 
-struct run {
+struct sim_run {
     const struct run_options *options;
     struct sim sim;
-    struct net net;
-    struct model model;
+    struct sim_net net;
+    struct sim_model model;
     struct ledger *ledger;
     struct node_shard shards[MODEL_SHARDS_MAX];
     struct node_worker workers[MODEL_WORKERS_MAX];
@@ -44,14 +45,14 @@ struct run {
 /* ---- Lies in a shard's store ---- */
 
 struct lie_search {
-    const struct run *run;
+    const struct sim_run *run;
     struct store_key key;
     bool found;
 };
 
 /* async, ssp: its element 1 holds the digit of push number 0. */
 static bool
-counts_first_push(const struct model *m, const struct block_head *head)
+counts_first_push(const struct sim_model *m, const struct block_head *head)
 {
     const struct ps_var_spec *spec = &m->vars[0].spec;
     double weight = (double)((const float *)(head + 1))[1];
@@ -85,7 +86,7 @@ apply_twice(struct block_head *head, double rate)
 }
 
 static void
-spoil(struct run *r, struct node_shard *n, const struct store_key *key)
+run_spoil(struct sim_run *r, struct node_shard *n, const struct store_key *key)
 {
     const struct store_ops *ops = n->store->ops;
     struct span old;
@@ -111,7 +112,7 @@ spoil(struct run *r, struct node_shard *n, const struct store_key *key)
 static void
 lie_comes(struct sim_timer *t)
 {
-    struct run *r = CONTAINER_OF(t, struct run, lie);
+    struct sim_run *r = CONTAINER_OF(t, struct sim_run, lie);
     struct node_shard *n = &r->shards[0];
     struct lie_search x = {.run = r};
 
@@ -121,14 +122,14 @@ lie_comes(struct sim_timer *t)
     (void)n->store->ops->each_block(n->store, find_updated_block, &x);
     if (!x.found)
         return;
-    spoil(r, n, &x.key);
+    run_spoil(r, n, &x.key);
     sim_cancel(&r->sim, t);
 }
 
 /* ---- The end ---- */
 
 static bool
-workers_over(const struct run *r)
+workers_over(const struct sim_run *r)
 {
     for (uint32_t i = 0; i < r->model.workers; i++)
         if (!node_worker_over(&r->workers[i]))
@@ -137,7 +138,7 @@ workers_over(const struct run *r)
 }
 
 static bool
-shards_down(const struct run *r)
+shards_down(const struct sim_run *r)
 {
     for (uint32_t i = 0; i < r->model.shards; i++)
         if (r->shards[i].core != NULL || r->shards[i].restart.place != 0)
@@ -147,7 +148,7 @@ shards_down(const struct run *r)
 
 /* Stop whoever is up; who is just starting again is stopped at the next look. */
 static void
-stop_shards(struct run *r)
+stop_shards(struct sim_run *r)
 {
     for (uint32_t i = 0; i < r->model.shards; i++) {
         struct node_shard *n = &r->shards[i];
@@ -162,7 +163,7 @@ stop_shards(struct run *r)
 }
 
 static uint64_t
-draw_delay(struct run *r)
+draw_delay(struct sim_run *r)
 {
     bool late = r->options->lie == LIE_NONE && sim_chance(&r->sim, 150);
 
@@ -170,7 +171,7 @@ draw_delay(struct run *r)
 }
 
 static void
-run_again(struct run *r)
+run_again(struct sim_run *r)
 {
     for (uint32_t i = 0; i < r->model.workers; i++)
         node_worker_again(&r->workers[i], draw_delay(r));
@@ -179,7 +180,7 @@ run_again(struct run *r)
 static void
 watch_comes(struct sim_timer *t)
 {
-    struct run *r = CONTAINER_OF(t, struct run, watch);
+    struct sim_run *r = CONTAINER_OF(t, struct sim_run, watch);
 
     for (uint32_t i = 0; i < r->model.workers; i++)
         node_worker_watch(&r->workers[i], HANG_US);
@@ -209,7 +210,7 @@ watch_comes(struct sim_timer *t)
 
 /* Drawn in either case, so that naming what was drawn changes nothing. */
 static uint32_t
-given_or_drawn(struct run *r, uint32_t given, uint32_t low, uint32_t high)
+given_or_drawn(struct sim_run *r, uint32_t given, uint32_t low, uint32_t high)
 {
     uint32_t drawn = (uint32_t)sim_between(&r->sim, low, high);
 
@@ -218,9 +219,9 @@ given_or_drawn(struct run *r, uint32_t given, uint32_t low, uint32_t high)
 
 /* Runs overlap only where a fast worker cannot be a whole run ahead, and nobody can be lost. */
 static void
-draw_rounds(struct run *r)
+draw_rounds(struct sim_run *r)
 {
-    struct model *m = &r->model;
+    struct sim_model *m = &r->model;
     bool coupled = m->mode == PS_SSP ? m->steps > MODEL_BOUND_MAX + 1 : m->mode == PS_SYNC && m->quorum == m->workers;
 
     m->rounds = 1;
@@ -231,10 +232,10 @@ draw_rounds(struct run *r)
 }
 
 static void
-draw_model(struct run *r)
+draw_model(struct sim_run *r)
 {
     const struct run_options *o = r->options;
-    struct model *m = &r->model;
+    struct sim_model *m = &r->model;
     enum run_mode mode = (enum run_mode)sim_below(&r->sim, RUN_MIXED);
 
     mode = o->mode == RUN_MIXED ? mode : o->mode;
@@ -254,7 +255,7 @@ draw_model(struct run *r)
 }
 
 static void
-build_evictor(struct run *r)
+build_evictor(struct sim_run *r)
 {
     static const struct worker_profile profile = {.observer = true, .program = &evictor_program};
 
@@ -265,7 +266,7 @@ build_evictor(struct run *r)
 }
 
 static void
-build(struct run *r)
+run_build(struct sim_run *r)
 {
     const struct run_options *o = r->options;
     struct ledger_config ledger = {.may_lapse = faults_may_lapse(o->faults)};
@@ -329,10 +330,10 @@ build(struct run *r)
 }
 
 static void
-describe(struct run *r)
+run_describe(struct sim_run *r)
 {
     static const char *const modes[] = {"async", "ssp", "sync"};
-    const struct model *m = &r->model;
+    const struct sim_model *m = &r->model;
 
     sim_trace(&r->sim, "%s bound %u quorum %u: %u shards, %u workers, %u steps, %u runs%s%s%s", modes[m->mode],
               m->bound, m->quorum, m->shards, m->workers, m->steps, m->rounds, m->overlap ? " that overlap" : "",
@@ -344,9 +345,9 @@ describe(struct run *r)
 }
 
 static void
-start(struct run *r)
+run_start(struct sim_run *r)
 {
-    describe(r);
+    run_describe(r);
     for (uint32_t i = 0; i < r->model.shards; i++)
         node_shard_start(&r->shards[i]);
     for (uint32_t i = 0; i < r->model.workers; i++)
@@ -367,7 +368,7 @@ start(struct run *r)
 /* ---- Running ---- */
 
 static void
-pass_time(struct run *r)
+pass_time(struct sim_run *r)
 {
     uint64_t at = 0;
     size_t same = 0;
@@ -381,7 +382,7 @@ pass_time(struct run *r)
 }
 
 static void
-take_apart(struct run *r)
+take_apart(struct sim_run *r)
 {
     for (uint32_t i = 0; i < r->model.workers; i++)
         node_worker_finish(&r->workers[i]);
@@ -397,7 +398,7 @@ take_apart(struct run *r)
 }
 
 static void
-fill_report(const struct run *r, struct run_report *out)
+fill_report(const struct sim_run *r, struct run_report *out)
 {
     static const enum run_mode modes[] = {[PS_ASYNC] = RUN_ASYNC, [PS_SSP] = RUN_SSP, [PS_SYNC] = RUN_SYNC};
 
@@ -431,12 +432,12 @@ fill_report(const struct run *r, struct run_report *out)
 void
 run_one(const struct run_options *o, struct run_report *out)
 {
-    struct run *r = sim_alloc(sizeof *r);
+    struct sim_run *r = sim_alloc(sizeof *r);
 
     r->options = o;
     sim_init(&r->sim, o->seed, o->trace);
-    build(r);
-    start(r);
+    run_build(r);
+    run_start(r);
     pass_time(r);
     for (uint32_t i = 0; i < r->model.shards && !r->sim.failed; i++)
         ledger_last(r->ledger, i, r->shards[i].store);

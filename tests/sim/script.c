@@ -10,12 +10,12 @@
 
 #include "tests/sim/script.h"
 
-#define PATIENCE_US   (60 * SIM_SECOND) /* of who was refused a part of the step that it pushes */
-#define REJOIN_US_MAX (500 * SIM_MS)
-#define PIPELINE_MAX  6    /* operations under way that nobody waits for */
-#define ASK_PER_MILLE 30   /* queries and pings */
-#define BARRIERS_MAX  1000 /* in a run of the job */
-#define AGAIN_US_MAX  (100 * SIM_MS)
+#define ADAPTIVE_SPIN_US (60 * SIM_SECOND) /* of who was refused a part of the step that it pushes */
+#define REJOIN_US_MAX    (500 * SIM_MS)
+#define PIPELINE_MAX     6    /* operations under way that nobody waits for */
+#define ASK_PER_MILLE    30   /* queries and pings */
+#define BARRIERS_MAX     1000 /* in a run of the job */
+#define AGAIN_US_MAX     (100 * SIM_MS)
 
 static const char *const phase_names[WORKER_PHASES] = {"down",    "joining", "declaring", "pulling", "computing",
                                                        "pushing", "ticking", "meeting",   "leaving", "gone"};
@@ -30,7 +30,7 @@ lose_patience(struct node_worker *w)
         return;
     for (struct worker_op *o = w->ops; o != NULL; o = o->next)
         if (o->kind == WORKER_PUSH && o->awaited && o->cancel_us == 0 && core_stats(w->core)->refused > o->refused_then)
-            o->cancel_us = w->sim->now_us + PATIENCE_US;
+            o->cancel_us = w->sim->now_us + ADAPTIVE_SPIN_US;
 }
 
 static void
@@ -50,7 +50,7 @@ cancel_due(struct node_worker *w)
 /* ---- Phases ---- */
 
 static void
-enter(struct node_worker *w, enum worker_phase phase)
+script_enter(struct node_worker *w, enum worker_phase phase)
 {
     w->phase = phase;
     w->entered = false;
@@ -86,7 +86,7 @@ on_joining(struct node_worker *w)
     w->joined_before = true;
     sim_trace(w->sim, "w%u joined at clock %" PRIu64, w->task, core_clock(w->core));
     resume_data(w);
-    enter(w, WORKER_DECLARING);
+    script_enter(w, WORKER_DECLARING);
     return true;
 }
 
@@ -100,7 +100,7 @@ on_declaring(struct node_worker *w)
     for (uint32_t v = 0; v < w->model->vars_len; v++)
         missing += !w->declared[v];
     if (missing == 0) {
-        enter(w, WORKER_MEETING); /* with barriers, nobody begins before all have joined */
+        script_enter(w, WORKER_MEETING); /* with barriers, nobody begins before all have joined */
         return true;
     }
     for (uint32_t v = 0; v < w->model->vars_len && core_fatal(w->core, NULL) == PS_OK; v++)
@@ -132,7 +132,7 @@ on_pulling(struct node_worker *w)
     if (script_ops_count(w, true) > 0 || core_fatal(w->core, NULL) != PS_OK)
         return false;
     w->compute_until_us = w->sim->now_us + sim_below(w->sim, w->profile.compute_us_max + 1);
-    enter(w, WORKER_COMPUTING);
+    script_enter(w, WORKER_COMPUTING);
     return true;
 }
 
@@ -141,7 +141,7 @@ on_computing(struct node_worker *w)
 {
     if (w->sim->now_us < w->compute_until_us)
         return false;
-    enter(w, WORKER_PUSHING);
+    script_enter(w, WORKER_PUSHING);
     return true;
 }
 
@@ -170,7 +170,7 @@ on_pushing(struct node_worker *w)
     }
     if (script_ops_count(w, true) > 0 || script_ops_count(w, false) > PIPELINE_MAX)
         return false;
-    enter(w, WORKER_TICKING);
+    script_enter(w, WORKER_TICKING);
     return true;
 }
 
@@ -185,7 +185,7 @@ on_ticking(struct node_worker *w)
     }
     if (script_ops_count(w, true) > 0)
         return false;
-    enter(w, WORKER_MEETING);
+    script_enter(w, WORKER_MEETING);
     return true;
 }
 
@@ -213,7 +213,7 @@ on_meeting(struct node_worker *w)
     }
     if (script_ops_count(w, true) > 0)
         return false;
-    enter(w, clock >= (uint64_t)w->model->steps * (w->round + 1) ? WORKER_LEAVING : WORKER_PULLING);
+    script_enter(w, clock >= (uint64_t)w->model->steps * (w->round + 1) ? WORKER_LEAVING : WORKER_PULLING);
     return true;
 }
 
@@ -257,7 +257,7 @@ on_leaving(struct node_worker *w)
     }
     if (!all_links_gone(w))
         return false;
-    enter(w, WORKER_GONE);
+    script_enter(w, WORKER_GONE);
     return true;
 }
 
@@ -285,14 +285,14 @@ fatal_expected(const struct node_worker *w, enum ps_err code)
 
 /* Everything has ended; begin again as somebody new. */
 static void
-rejoin(struct node_worker *w)
+script_rejoin(struct node_worker *w)
 {
     w->rejoins++;
     sim_trace(w->sim, "w%u joins again", w->task);
     w->incarnation = sim_rand(w->sim) | 1;
     core_rejoin(w->core, w->incarnation, node_worker_ms(w));
     receipts_begin(w);
-    enter(w, WORKER_JOINING);
+    script_enter(w, WORKER_JOINING);
     node_worker_perform(w);
 }
 
@@ -310,11 +310,11 @@ on_fatal(struct node_worker *w)
         return true;
     }
     if (w->phase != WORKER_DOWN) {
-        enter(w, WORKER_DOWN);
+        script_enter(w, WORKER_DOWN);
         w->compute_until_us = w->sim->now_us + sim_below(w->sim, REJOIN_US_MAX);
     }
     if (w->sim->now_us >= w->compute_until_us)
-        rejoin(w);
+        script_rejoin(w);
     return true;
 }
 
@@ -329,7 +329,7 @@ script_start(struct node_worker *w)
     for (uint32_t v = 0; v < w->model->vars_len; v++)
         script_values_renew(w, v);
     receipts_begin(w);
-    enter(w, WORKER_JOINING);
+    script_enter(w, WORKER_JOINING);
 }
 
 static void

@@ -116,7 +116,7 @@ script_lost(struct node_worker *w)
 /* A start that the core refused: only for what is final, which script_poll() sees next, or for a broken gradient whose
  * norm it was to find. */
 static void
-started(struct node_worker *w, struct worker_op *o, enum ps_err err, const struct ps_error *e)
+script_ops_started(struct node_worker *w, struct worker_op *o, enum ps_err err, const struct ps_error *e)
 {
     if (err == PS_OK) {
         node_worker_perform(w);
@@ -136,7 +136,7 @@ script_start_declare(struct node_worker *w, uint32_t v)
 
     o->vars_len = 1;
     o->vars[0] = v;
-    started(w, o, core_declare(w->core, &w->model->vars[v].spec, &w->vars[v], &o->op, &e), &e);
+    script_ops_started(w, o, core_declare(w->core, &w->model->vars[v].spec, &w->vars[v], &o->op, &e), &e);
 }
 
 void
@@ -164,7 +164,7 @@ script_start_pull(struct node_worker *w, uint32_t first, uint32_t n)
     }
     options.only_changed = options.only_changed && sim_chance(w->sim, 600);
     may_cancel(w, o);
-    started(w, o, core_pull(w->core, n, vars, out, &options, &o->op, &e), &e);
+    script_ops_started(w, o, core_pull(w->core, n, vars, out, &options, &o->op, &e), &e);
 }
 
 static void
@@ -248,7 +248,7 @@ script_start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaite
             o->grads[i] = NULL;
         }
     }
-    started(w, o, err, &e);
+    script_ops_started(w, o, err, &e);
 }
 
 /* Each step adds 1 to the metric of its epoch. */
@@ -273,7 +273,7 @@ script_start_tick(struct node_worker *w)
     o->awaited = sim_chance(w->sim, 500);
     if (w->profile.cursors)
         set_metrics(w);
-    started(w, o, core_tick(w->core, &o->op, &e), &e);
+    script_ops_started(w, o, core_tick(w->core, &o->op, &e), &e);
 }
 
 void
@@ -289,7 +289,7 @@ script_start_barrier(struct node_worker *w, uint32_t number)
     ledger_barrier(w->ledger, w->task, number);
     if (w->profile.barriers_end)
         o->cancel_us = w->sim->now_us + sim_between(w->sim, 1, BARRIER_US_MAX);
-    started(w, o, core_barrier(w->core, name, &o->op, &e), &e);
+    script_ops_started(w, o, core_barrier(w->core, name, &o->op, &e), &e);
 }
 
 void
@@ -304,9 +304,9 @@ script_start_question(struct node_worker *w)
     o->awaited = false;
     may_cancel(w, o);
     if (ping)
-        started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
+        script_ops_started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
     else
-        started(w, o, core_query(w->core, shard, kind, w->model->job, NULL, &o->op, &e), &e);
+        script_ops_started(w, o, core_query(w->core, shard, kind, w->model->job, NULL, &o->op, &e), &e);
 }
 
 /* One set at a time and from one worker, so that it is known which was last. Where a run ends
@@ -331,7 +331,7 @@ script_start_set(struct node_worker *w)
     struct worker_op *o = op_new(w, WORKER_SET);
     uint32_t v = (uint32_t)sim_below(w->sim, w->model->vars_len),
              bound = (uint32_t)sim_below(w->sim, MODEL_BOUND_MAX + 1);
-    const struct model_var *var = &w->model->vars[v];
+    const struct sim_model_var *var = &w->model->vars[v];
     double usual = var->spec.optimizer.learning_rate;
     struct ps_parameter rate = {"learning_rate", usual * (1 + (double)sim_below(w->sim, 8) / 8)};
     struct ps_age_policy age = {PS_AGE_CUTOFF, (double)sim_below(w->sim, 4)};
@@ -352,7 +352,7 @@ script_start_set(struct node_worker *w)
         o->set = ledger_set(w->ledger, LEDGER_CUTOFF, 0, age.parameter);
     }
     may_cancel(w, o);
-    started(w, o, core_set(w->core, &setting, &o->op, &e), &e);
+    script_ops_started(w, o, core_set(w->core, &setting, &o->op, &e), &e);
 }
 
 void
@@ -362,5 +362,5 @@ script_start_ping(struct node_worker *w, uint32_t shard, bool awaited)
     struct ps_error e;
 
     o->awaited = awaited;
-    started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
+    script_ops_started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
 }

@@ -94,7 +94,7 @@ collect_pull(struct node_worker *w, struct worker_op *o, enum ps_err code)
 }
 
 static void
-collect(struct node_worker *w, struct worker_op *o)
+script_results_collect(struct node_worker *w, struct worker_op *o)
 {
     struct ps_error e = {0};
     enum ps_err code = o->op != NULL ? core_op_result(o->op, &e) : o->refused;
@@ -131,6 +131,6 @@ script_collect(struct node_worker *w)
             continue;
         }
         *at = o->next;
-        collect(w, o);
+        script_results_collect(w, o);
     }
 }

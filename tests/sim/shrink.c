@@ -111,7 +111,7 @@ fails_too(struct run_report *best, struct run_options o, uint32_t seeds)
 }
 
 static bool
-lower(struct run_report *best, uint32_t *(*size)(struct run_options *), uint32_t seeds)
+shrink_lower(struct run_report *best, uint32_t *(*size)(struct run_options *), uint32_t seeds)
 {
     uint32_t now = *size(&best->options); /* 0: no fault came; or not known, for an assertion ended the run */
     const uint32_t tries[] = {1, now / 2, now - 1};
@@ -157,7 +157,7 @@ vars_of(struct run_options *o)
 }
 
 static bool
-calmer(struct run_report *best, uint32_t seeds)
+shrink_calmer(struct run_report *best, uint32_t seeds)
 {
     for (int level = FAULTS_NONE; level < (int)best->options.faults; level++) {
         struct run_options o = best->options;
@@ -171,7 +171,7 @@ calmer(struct run_report *best, uint32_t seeds)
 
 /* Of all seeds at the size that was reached, the one with the least to read. */
 static void
-shortest(struct run_report *best, uint32_t seeds)
+shrink_shortest(struct run_report *best, uint32_t seeds)
 {
     for (uint32_t i = 1; i <= seeds; i++) {
         struct run_options o = best->options;
@@ -193,10 +193,10 @@ shrink(struct run_report *r, uint32_t seeds)
     do {
         some = false;
         for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
-            some = lower(r, sizes[i], seeds) || some;
-        some = calmer(r, seeds) || some;
+            some = shrink_lower(r, sizes[i], seeds) || some;
+        some = shrink_calmer(r, seeds) || some;
         any = any || some;
     } while (some);
-    shortest(r, seeds);
+    shrink_shortest(r, seeds);
     return any;
 }

@@ -29,13 +29,13 @@ sim_finish(struct sim *s)
 /* ---- The queue ---- */
 
 static bool
-before(const struct sim_timer *a, const struct sim_timer *b)
+sim_timer_before(const struct sim_timer *a, const struct sim_timer *b)
 {
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order;
 }
 
 static void
-put(struct sim *s, size_t i, struct sim_timer *t)
+sim_put(struct sim *s, size_t i, struct sim_timer *t)
 {
     s->queue[i] = t;
     t->place = i + 1;
@@ -46,9 +46,9 @@ sift_up(struct sim *s, size_t i)
 {
     struct sim_timer *t = s->queue[i];
 
-    for (; i > 0 && before(t, s->queue[(i - 1) / 2]); i = (i - 1) / 2)
-        put(s, i, s->queue[(i - 1) / 2]);
-    put(s, i, t);
+    for (; i > 0 && sim_timer_before(t, s->queue[(i - 1) / 2]); i = (i - 1) / 2)
+        sim_put(s, i, s->queue[(i - 1) / 2]);
+    sim_put(s, i, t);
 }
 
 static void
@@ -58,14 +58,14 @@ sift_down(struct sim *s, size_t i)
     size_t child;
 
     while ((child = 2 * i + 1) < s->queue_len) {
-        if (child + 1 < s->queue_len && before(s->queue[child + 1], s->queue[child]))
+        if (child + 1 < s->queue_len && sim_timer_before(s->queue[child + 1], s->queue[child]))
             child++;
-        if (!before(s->queue[child], t))
+        if (!sim_timer_before(s->queue[child], t))
             break;
-        put(s, i, s->queue[child]);
+        sim_put(s, i, s->queue[child]);
         i = child;
     }
-    put(s, i, t);
+    sim_put(s, i, t);
 }
 
 void
@@ -82,7 +82,7 @@ sim_cancel(struct sim *s, struct sim_timer *t)
     last = s->queue[--s->queue_len];
     if (last == t)
         return;
-    put(s, i, last);
+    sim_put(s, i, last);
     sift_up(s, i);
     sift_down(s, last->place - 1);
 }

@@ -1,6 +1,6 @@
 /* The simulator as a test: some seeds for every mode and level of faults, the same seed twice, lies that the ledger
  * must find, and how its connections end. PSD_TEST_SEED moves the seeds; `sim` itself runs as many as one likes. */
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #include <string.h>
 
@@ -156,13 +156,13 @@ END_TEST
 
 /* ---- Lies ---- */
 
-struct lie_case {
+struct sim_lie_case {
     enum sim_lie lie;
     enum run_mode mode;
     const char *found; /* in the failure's sentence */
 };
 
-static const struct lie_case lies[] = {
+static const struct sim_lie_case lies[] = {
     {LIE_FORGED_ACK, RUN_ASYNC, "a gradient with NaN was accepted"},
     {LIE_TORN_PULL, RUN_ASYNC, "pulled"},
     {LIE_TORN_PULL, RUN_SYNC, "torn block"},
@@ -177,7 +177,7 @@ static const struct lie_case lies[] = {
 
 START_TEST(lie_is_found)
 {
-    const struct lie_case *c = &lies[_i];
+    const struct sim_lie_case *c = &lies[_i];
     struct run_options o = {
         .mode = c->mode, .faults = FAULTS_DELAYS, .workers = 3, .shards = 1, .steps = 20, .lie = c->lie};
     uint64_t first = test_seed();
@@ -201,9 +201,9 @@ END_TEST
 #define END_SOON_US (10 * SIM_SECOND) /* before TCP gives up */
 
 /* One connection and what its two ends were told. */
-struct link {
+struct sim_link {
     struct sim sim;
-    struct net net;
+    struct sim_net net;
     struct net_listener listener;
     struct net_end *dialled, *accepted;
     unsigned opened, closed, gone;
@@ -212,7 +212,7 @@ struct link {
 static void
 link_opened(struct net_end *e)
 {
-    ((struct link *)e->arg)->opened++;
+    ((struct sim_link *)e->arg)->opened++;
 }
 
 static void
@@ -228,13 +228,13 @@ link_closed(struct net_end *e, enum ps_err why, const char *text)
 {
     (void)why;
     (void)text;
-    ((struct link *)e->arg)->closed++;
+    ((struct sim_link *)e->arg)->closed++;
 }
 
 static void
 link_gone(struct net_end *e)
 {
-    ((struct link *)e->arg)->gone++;
+    ((struct sim_link *)e->arg)->gone++;
 }
 
 static const struct net_user link_user = {
@@ -243,7 +243,7 @@ static const struct net_user link_user = {
 static void
 link_accept(struct net_listener *listener, struct net_end *e)
 {
-    struct link *l = CONTAINER_OF(listener, struct link, listener);
+    struct sim_link *l = CONTAINER_OF(listener, struct sim_link, listener);
 
     l->accepted = e;
     e->user = &link_user;
@@ -252,12 +252,12 @@ link_accept(struct net_listener *listener, struct net_end *e)
 
 /* Dial, and pass time until the listener has accepted: the dialler has not heard of it. */
 static void
-link_init(struct link *l)
+link_init(struct sim_link *l)
 {
     static const struct net_profile profile = {
         .latency_min_us = 1000, .latency_max_us = 2000, .chunk_max = 1000, .window_max = 4000};
 
-    *l = (struct link){.listener = {.up = true, .accept = link_accept}};
+    *l = (struct sim_link){.listener = {.up = true, .accept = link_accept}};
     sim_init(&l->sim, test_seed(), false);
     net_init(&l->net, &l->sim, &profile);
     l->dialled = net_dial(&l->net, &l->listener, &link_user, l);
@@ -268,7 +268,7 @@ link_init(struct link *l)
 }
 
 static void
-link_pass(struct link *l, uint64_t us)
+link_pass(struct sim_link *l, uint64_t us)
 {
     uint64_t until_us = l->sim.now_us + us;
 
@@ -277,14 +277,14 @@ link_pass(struct link *l, uint64_t us)
 }
 
 static void
-link_finish(struct link *l)
+link_finish(struct sim_link *l)
 {
     net_finish(&l->net);
     sim_finish(&l->sim);
 }
 
 static void
-frame_done(struct net_out *out, enum ps_err result)
+frame_done(struct sim_net_out *out, enum ps_err result)
 {
     (void)out;
     ck_assert_int_eq(result, PS_ERR_CLOSED);
@@ -293,8 +293,8 @@ frame_done(struct net_out *out, enum ps_err result)
 START_TEST(silence_does_not_prolong_lingering)
 {
     static const uint8_t bytes[100000];
-    struct net_out frame = {.head = bytes, .head_len = sizeof bytes, .done = frame_done};
-    struct link l;
+    struct sim_net_out frame = {.head = bytes, .head_len = sizeof bytes, .done = frame_done};
+    struct sim_link l;
 
     link_init(&l);
     link_pass(&l, SIM_SECOND);
@@ -311,7 +311,7 @@ END_TEST
 
 START_TEST(dialler_that_closes_before_it_hears_is_missed)
 {
-    struct link l;
+    struct sim_link l;
 
     link_init(&l);
     net_close(l.dialled);

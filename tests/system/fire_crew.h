@@ -15,7 +15,7 @@
 #include "client/include/psclient/psclient.h"
 #include "tests/system/fire_ledger.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { FIRE_JOBS = 3, FIRE_WAIT_MS = 60000 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tests/remove_tree.h"
-#include "tests/unit/memory_dir.h"
+#include "tests/unit/kits/memory_dir.h"
 
 enum { READY_FD = 3, ARGS_MAX = 64 };
 

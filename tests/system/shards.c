@@ -16,7 +16,7 @@
 #include "common/core/base/base.h"
 #include "tests/remove_tree.h"
 #include "tests/system/wait_for.h"
-#include "tests/unit/memory_dir.h"
+#include "tests/unit/kits/memory_dir.h"
 
 #define START_MS 60000
 #define FIRST_FD 3   /* those that are handed over, and then the ready descriptor */

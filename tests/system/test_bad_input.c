@@ -10,7 +10,7 @@
 #include "common/core/base/base.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { ELEMENTS = 1000, BYSTANDER = 0, TASK = 1, CLOCK = 7 };
 

@@ -8,7 +8,7 @@
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define SHARDS 2
 #define BIG    1500000 /* elements: blocks on every shard */

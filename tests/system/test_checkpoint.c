@@ -15,13 +15,13 @@
 #include "client/checkpoint/checkpoint_make.h"
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
-#include "server/daemon/restores.h"
+#include "server/daemon/restore_requests.h"
 #include "tests/now.h"
 #include "tests/remove_tree.h"
 #include "tests/system/fine.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define LARGE   300000 /* elements: blocks of all sizes, on every shard */
 #define SMALL   7
@@ -836,14 +836,14 @@ START_TEST(who_asks_about_a_large_checkpoint_holds_nobody_up_for_ever)
     ask_about(&first, m.partial);
     while (times_said("verifying checkpoint") == 0)
         ;
-    for (uint32_t i = 0; i < RESTORES_MAX + over; i++)
+    for (uint32_t i = 0; i < RESTORE_REQUESTS_MAX + over; i++)
         ask_about(&second, in_dir("none"));
     for (uint32_t i = 0; i < over; i++) {
         ck_assert_int_eq(refusal(&second), PS_ERR_LIMIT);
-        ck_assert_uint_gt(second.msg.request, RESTORES_MAX + 1); /* its first was the hello */
+        ck_assert_uint_gt(second.msg.request, RESTORE_REQUESTS_MAX + 1); /* its first was the hello */
     }
     probe_close(&first);
-    for (uint32_t i = 0; i < RESTORES_MAX; i++)
+    for (uint32_t i = 0; i < RESTORE_REQUESTS_MAX; i++)
         ck_assert_int_ne(refusal(&second), PS_ERR_LIMIT);
     ck_assert_uint_eq(times_said("checkpoint verified"), 0);
     probe_close(&second);

@@ -17,7 +17,7 @@
 #include "tests/now.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define BIG 1500000 /* elements: 6 MB, blocks of all sizes */
 

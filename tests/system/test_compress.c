@@ -8,7 +8,7 @@
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/system/digits_fixture.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { WORKERS = 2, STEPS = 260, BATCH = 64, PARAMS_MAX = 8, ROWS_MAX = BATCH };
 

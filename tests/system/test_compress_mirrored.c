@@ -11,7 +11,7 @@
 #include "client/examples/digits/train.h"
 #include "common/core/base/base.h"
 #include "tests/system/digits_fixture.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { WORKERS_MAX = 4, FLOATS_MAX = 20000, FAILED = 3 };
 

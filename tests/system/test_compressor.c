@@ -7,7 +7,7 @@
 #include "client/include/psclient/ps_compressor.h"
 #include "common/core/base/base.h"
 #include "tests/system/ranks.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define COUNT_MAX 200000
 

@@ -22,8 +22,8 @@
 #include "tests/sanitized.h"
 #include "tests/system/probe.h"
 #include "tests/system/wait_for.h"
-#include "tests/unit/check_main.h"
-#include "tests/unit/memory_dir.h"
+#include "tests/unit/kits/check_main.h"
+#include "tests/unit/kits/memory_dir.h"
 
 #define SLEEP_MS   10
 #define WORDS_MAX  24

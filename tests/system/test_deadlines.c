@@ -15,7 +15,7 @@
 #include "tests/system/fine.h"
 #include "tests/system/proxy.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum {
     TIMEOUT_MS = 150,

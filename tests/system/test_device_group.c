@@ -9,8 +9,8 @@
 #include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/system/ranks.h"
-#include "tests/unit/check_main.h"
 #include "tests/unit/fake_device.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { LARGEST = 4099, SOON_MS = 1000 };
 

@@ -9,8 +9,8 @@
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
 #include "tests/unit/fake_device.h"
+#include "tests/unit/kits/check_main.h"
 #include "tests/unit/network_kit.h"
 
 enum { WORKERS = 3, ROWS = 40, BATCH = 12, INPUTS = 12, CLASSES = 5, REPLICAS_MAX = 2, FLOATS_MAX = 4096, STEPS = 30 };

@@ -19,7 +19,7 @@
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/system/wait_for.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define N      (65536 + 16384 + 500) /* floats of the variable: a block of each size */
 #define BLOCKS 3
@@ -732,7 +732,7 @@ START_TEST(a_file_whose_sync_failed_is_never_used_again)
     ck_assert_uint_eq(push(2, false), PS_OK);
     break_disk("fdatasync,fsync,pwrite EIO 1 1");
     ck_assert_uint_eq(push(4, true), PS_ERR_NOT_DURABLE);
-    WAIT_FOR(said("pushes can be made durable again")); /* a whole save is there */
+    WAIT_FOR(said("pushes can be made durable again")); /* a full save is there */
     ck_assert(there(".disk/data.mdb.bad-1"));
     ck_assert_uint_eq(push(8, true), PS_OK);
     lose_power();

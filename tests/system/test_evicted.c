@@ -17,7 +17,7 @@
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { SHARDS = 2, WORKERS = 3, ELEMENTS = 3000, REACHED = 5, PATIENCE_MS = 60000 };
 

@@ -20,7 +20,7 @@
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { SHARDS = 2, JOBS = 2, WORKERS = 3, ELEMENTS_MAX = 100000, WAIT_MS = 30000 };
 

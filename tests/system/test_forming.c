@@ -12,8 +12,8 @@
 #include "client/group/group_state.h"
 #include "client/group/links/link_shm.h"
 #include "common/core/cluster/address.h"
-#include "common/net/share.h"
-#include "tests/unit/check_main.h"
+#include "common/net/shm_ring.h"
+#include "tests/unit/kits/check_main.h"
 
 #define RANKS       3
 #define PATIENCE_MS 60000
@@ -296,11 +296,11 @@ END_TEST
 START_TEST(an_end_behind_a_greeting_is_heard)
 {
     struct group_hello h = hello_of(2, 0);
-    struct share share = {0};
+    struct shm_ring share = {0};
     int fd;
 
     if (_i == 1) {
-        ck_assert_int_eq(share_make(&share, link_shm_ring_bytes(RANKS), &error), PS_OK);
+        ck_assert_int_eq(shm_ring_make(&share, link_shm_ring_bytes(RANKS), &error), PS_OK);
         h.share_token = share.token;
         h.share_pid = (uint32_t)getpid();
         h.share_fd = (uint32_t)share.fd;
@@ -311,7 +311,7 @@ START_TEST(an_end_behind_a_greeting_is_heard)
     say_abort(fd, PS_ERR_UNREACHABLE, 1);
     fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, SAID);
     close(fd);
-    share_finish(&share);
+    shm_ring_finish(&share);
     end();
 }
 END_TEST

@@ -6,7 +6,7 @@
 #include "client/core/reduce/reduce.h"
 #include "tests/system/far_loopback.h"
 #include "tests/system/ranks.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* ---- What must come out: every rank knows every rank's input ---- */
 

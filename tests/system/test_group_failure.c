@@ -13,7 +13,7 @@
 #include "common/core/cluster/address.h"
 #include "tests/now.h"
 #include "tests/system/ranks.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define COUNT   50000
 #define LARGE   4000000 /* floats: more than buffers hold */

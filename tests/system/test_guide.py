@@ -108,8 +108,8 @@ for path in sorted(headers):
     ok(not wrong, "the guide's limits of %s have their values" % path, *wrong)
 public = [os.path.relpath(p, SOURCE) for d in ("client/include/psclient/ps", "common/include/psclient/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
 places = [("common/core/wire/wire.h", r"WIRE_\w+_MAX"), ("common/core/wire/frame.h", r"FRAME_\w+_MAX"), ("server/core/turn/shard_types.h", r"SHARD_\w+_MAX"),
-          ("common/core/auth/keyring.h", r"KEYRING_\w+_(MAX|MIN)"), ("common/core/auth/prelude.h", r"PRELUDE_META_MAX"),
-          ("server/access/guard.h", r"GUARD_\w+_MAX"), ("server/http/http.h", r"HTTP_\w+_MAX"), ("server/access/http_tokens.h", r"HTTP_\w+_MAX"), ("server/daemon/handed.h", r"HANDED_MAX"), ("server/core/metrics/metrics.h", r"METRICS_\w+_MAX")]
+          ("common/core/auth/keyring.h", r"KEYRING_\w+_(MAX|MIN)"), ("common/core/auth/token_handshake.h", r"TOKEN_HANDSHAKE_META_MAX"),
+          ("server/access/access_policy.h", r"GUARD_\w+_MAX"), ("server/http/http.h", r"HTTP_\w+_MAX"), ("server/access/http_tokens.h", r"HTTP_\w+_MAX"), ("server/daemon/socket_activation.h", r"SOCKET_ACTIVATION_MAX"), ("server/core/metrics/metrics.h", r"METRICS_\w+_MAX")]
 places += [(path, r"PS_\w+_MAX") for path in public]
 missing = [name for path, pattern in places for name in constants(path)
            if re.fullmatch(pattern, name) and name not in fixed and "LINE" not in name]
@@ -135,7 +135,7 @@ SENDERS = {"NEWCOMER": "client", "WORKER": "worker", "CLIENT": "worker, observer
 ANSWERS = {"WELCOME", "DECLARED", "DATA", "ACK", "REPORT", "PONG", "SET_DONE", "SAVE_DONE", "CHECKPOINT_DONE",
            "RESTORE_DONE", "MET", "EVICTED"}
 
-listed = [[c.strip() for c in row.split(",")] for row in re.findall(r"^    X\(([A-Z_]+, +\d+, .*?)\)", read("common/core/wire/messages.h"), re.M)]
+listed = [[c.strip() for c in row.split(",")] for row in re.findall(r"^    X\(([A-Z_]+, +\d+, .*?)\)", read("common/core/wire/message_list.h"), re.M)]
 wrong = []
 table = [row for row in rows(section(protocol, "4. Messages")) if row[0].isdigit()]
 for (name, number, _, _, _, payload, _, _, sender, _, _, answer), row in zip(listed, table):

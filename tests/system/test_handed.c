@@ -19,7 +19,7 @@
 #include "tests/system/http_client.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define CALLERS  4
 #define RESTARTS 12

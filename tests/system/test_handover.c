@@ -16,7 +16,7 @@
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum {
     WORKERS_MAX = 3,

@@ -13,7 +13,7 @@
 #include "tests/system/hostile.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { BLOCK = 65536 /* elements of the largest block */, DEADLINE_MS = 30000, RUN_MS = 1000 };
 

@@ -19,7 +19,7 @@
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/system/wait_for.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static const char *const options[] = {"--cluster", "psd",    "--log-level", "info", "--save-interval",
                                       "0",         "--http", "127.0.0.1:0", NULL};

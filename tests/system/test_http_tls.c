@@ -19,7 +19,7 @@
 #include "tests/system/https_client.h"
 #include "tests/system/shards.h"
 #include "tests/system/wait_for.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define TOKEN    "0123456789abcdef0123"
 #define WITH     "Authorization: Bearer " TOKEN

@@ -14,12 +14,12 @@
 
 #include "client/include/psclient/ps_group.h"
 #include "client/include/psclient/psclient.h"
-#include "common/core/auth/prelude.h"
-#include "common/core/wire/share_wire.h"
-#include "server/access/guard.h"
+#include "common/core/auth/token_handshake.h"
+#include "common/core/wire/shm_offer.h"
+#include "server/access/access_policy.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define JOB      "hidden-job"
 #define VARIABLE "hidden-variable"
@@ -164,21 +164,21 @@ hears(struct probe *p, enum ps_err code)
 /* One side of the proof, by hand. */
 struct hand {
     struct probe p;
-    struct prelude prelude;
-    uint8_t knock[PRELUDE_FRAME_MAX], prove[PRELUDE_FRAME_MAX], proven[PRELUDE_FRAME_MAX];
+    struct token_handshake prelude;
+    uint8_t knock[TOKEN_HANDSHAKE_FRAME_MAX], prove[TOKEN_HANDSHAKE_FRAME_MAX], proven[TOKEN_HANDSHAKE_FRAME_MAX];
     size_t knock_len, prove_len;
 };
 
 static void
 hand_knock(struct hand *h, const char *token, enum role wanted, const char *address)
 {
-    struct prelude_own own = {.cluster = SHARDS_CLUSTER, .nonce = {1, 2, 3}};
+    struct token_handshake_own own = {.cluster = SHARDS_CLUSTER, .nonce = {1, 2, 3}};
     struct key key;
 
     h->p = intruder(address);
     ck_assert_int_eq(key_parse(&key, "test", token, strlen(token), &error), PS_OK);
-    prelude_connect(&h->prelude, &key, wanted, &own);
-    h->knock_len = prelude_knock(&h->prelude, h->knock);
+    token_handshake_connect(&h->prelude, &key, wanted, &own);
+    h->knock_len = token_handshake_knock(&h->prelude, h->knock);
 }
 
 /* The next frame, of the prelude. */
@@ -194,26 +194,27 @@ static void
 hand_challenged(struct hand *h)
 {
     struct frame_head head;
-    uint8_t frame[PRELUDE_FRAME_MAX];
+    uint8_t frame[TOKEN_HANDSHAKE_FRAME_MAX];
 
     probe_send_bytes(&h->p, h->knock, h->knock_len);
     hand_read(h, frame, &head);
-    ck_assert_int_eq(prelude_take(&h->prelude, &head, frame + FRAME_HEAD_SIZE, h->prove, &h->prove_len, &error), PS_OK);
+    ck_assert_int_eq(token_handshake_take(&h->prelude, &head, frame + FRAME_HEAD_SIZE, h->prove, &h->prove_len, &error),
+                     PS_OK);
 }
 
 static void
 hand_through(struct hand *h, const char *token, enum role wanted, const char *address)
 {
     struct frame_head head;
-    uint8_t none[PRELUDE_FRAME_MAX];
+    uint8_t none[TOKEN_HANDSHAKE_FRAME_MAX];
     size_t len;
 
     hand_knock(h, token, wanted, address);
     hand_challenged(h);
     probe_send_bytes(&h->p, h->prove, h->prove_len);
     hand_read(h, h->proven, &head);
-    ck_assert_msg(prelude_take(&h->prelude, &head, h->proven + FRAME_HEAD_SIZE, none, &len, &error) == PS_OK, "%s",
-                  error.text);
+    ck_assert_msg(token_handshake_take(&h->prelude, &head, h->proven + FRAME_HEAD_SIZE, none, &len, &error) == PS_OK,
+                  "%s", error.text);
 }
 
 /* ---- Without a token ---- */
@@ -250,7 +251,7 @@ START_TEST(large_frames_are_not_waited_for)
         unsigned type;
         size_t meta_len, payload_len;
     } large[] = {
-        {MSG_KNOCK, PRELUDE_META_MAX + 1, 0}, {MSG_HELLO, FRAME_META_MAX, 0}, {MSG_PUSH, 8, FRAME_PAYLOAD_MAX}};
+        {MSG_KNOCK, TOKEN_HANDSHAKE_META_MAX + 1, 0}, {MSG_HELLO, FRAME_META_MAX, 0}, {MSG_PUSH, 8, FRAME_PAYLOAD_MAX}};
     struct probe p;
 
     START();
@@ -280,7 +281,7 @@ END_TEST
 
 START_TEST(a_crowd_of_strangers_keeps_nobody_out)
 {
-    struct probe p[GUARD_UNPROVEN_MAX + 20];
+    struct probe p[ACCESS_UNPROVEN_MAX + 20];
 
     START("--connections-max", "300");
     for (size_t i = 0; i < ARRAY_LEN(p); i++)
@@ -311,7 +312,7 @@ END_TEST
 START_TEST(what_was_heard_before_is_of_no_use)
 {
     struct hand honest, replay;
-    uint8_t frame[PRELUDE_FRAME_MAX];
+    uint8_t frame[TOKEN_HANDSHAKE_FRAME_MAX];
     struct frame_head head;
 
     START();
@@ -323,10 +324,10 @@ START_TEST(what_was_heard_before_is_of_no_use)
     if (_i == 0)
         probe_send_bytes(&replay.p, honest.prove, honest.prove_len);
     else { /* what the shard said of itself, in the intruder's place */
-        frame_head_encode(&(struct frame_head){.version = FRAME_VERSION, .type = MSG_PROVE, .meta_len = PRELUDE_MAC},
-                          frame);
-        memcpy(frame + FRAME_HEAD_SIZE, honest.proven + FRAME_HEAD_SIZE + 8, PRELUDE_MAC);
-        probe_send_bytes(&replay.p, frame, FRAME_HEAD_SIZE + PRELUDE_MAC);
+        frame_head_encode(
+            &(struct frame_head){.version = FRAME_VERSION, .type = MSG_PROVE, .meta_len = TOKEN_HANDSHAKE_MAC}, frame);
+        memcpy(frame + FRAME_HEAD_SIZE, honest.proven + FRAME_HEAD_SIZE + 8, TOKEN_HANDSHAKE_MAC);
+        probe_send_bytes(&replay.p, frame, FRAME_HEAD_SIZE + TOKEN_HANDSHAKE_MAC);
     }
     hears(&replay.p, PS_ERR_DENIED);
     probe_close(&honest.p);
@@ -364,7 +365,7 @@ START_TEST(a_listener_without_the_token_gets_nothing_of_a_client)
     shards_start_with(&other, 1, &(struct shards_options){.more = NULL});
     START();
     ck_assert_int_eq(open_client(other.addresses, "w:" SECRET "w", false, &c), PS_ERR_DENIED);
-    ck_assert_ptr_nonnull(strstr(error.text, "nobody here has a token"));
+    ck_assert_ptr_nonnull(strstr(error.text, "no tokens are known here"));
     shards_stop(&other);
 }
 END_TEST

@@ -15,7 +15,7 @@
 #include "client/examples/digits/train.h"
 #include "common/core/optimizer/optimizer.h"
 #include "tests/system/digits_fixture.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { WORKERS = 3, REPLICAS_MAX = 2, PARAMS_MAX = 8, FLOATS_MAX = 20000, ROWS_MAX = 1500, LEASE_MS = 1000 };
 

@@ -13,7 +13,7 @@
 #include "server/process/bus_error.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define N    65536 /* floats: one block */
 #define PAGE 4096

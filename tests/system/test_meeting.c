@@ -14,7 +14,7 @@
 #include "common/core/base/base.h"
 #include "tests/system/proxy.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define WORKERS_MAX 5
 #define PATIENCE_MS 60000 /* what should take a moment */

@@ -9,7 +9,7 @@
 #include "client/include/psclient/ps_reducer.h"
 #include "common/core/base/base.h"
 #include "tests/system/ranks.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { ROWS = 6, INPUTS = 40, STEPS = 5, PARAMS_MAX = 16, RANKS_MOST = 4, DIED = 77, ELEMENTS_MAX = 300 * 70 };
 

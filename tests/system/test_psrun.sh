@@ -244,7 +244,7 @@ ps="{\"cluster\":{\"ps\":[\"${shards/,/\",\"}\""
   says err "2 shards at $shards, which run already; 2 workers, "
 ok $? "--ps starts workers alone, and names them the shards"
 run --ps "$shards" -- "$PSCTL" --timeout 30s status
-[ "$status" -ne 0 ] && says out 'only who proves to have a token is let in'
+[ "$status" -ne 0 ] && says out 'only peers that prove to have a token are let in'
 ok $? "who has no token is not let in"
 PSD_TOKEN_FILE=$token run --ps "$shards" -- "$PSCTL" --timeout 30s status
 [ "$status" -eq 0 ] && says out '^worker 0 | cluster "local" of 2 shards'

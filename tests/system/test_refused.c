@@ -10,7 +10,7 @@
 #include "common/core/cluster/placement.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { WIDTH = 8, ROWS = 64, BATCH = 4, VARIABLES = 2, STEPS = 8, BAD_STEP = 3, WAIT_MS = 100 };
 

@@ -12,7 +12,7 @@
 #include "common/core/cluster/placement.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { SHARDS = 2, WORKERS = 2, ELEMENTS = 2000 /* a block for each shard */, STEPS = 240, CALL_MS = 60000 };
 

@@ -153,7 +153,7 @@ nothing() {
   ok $? "$sentence"
 }
 nothing "the right certificate and a wrong token: nothing" "token 'w' is not accepted" "$work/wrong" "$certs" "$certs"
-nothing "the right certificate and no token: nothing" 'only who proves to have a token is let in' "" "$certs" "$certs"
+nothing "the right certificate and no token: nothing" 'only peers that prove to have a token are let in' "" "$certs" "$certs"
 nothing "the right token and a certificate of another CA: nothing" "$unknown" "$work/token" "$certs" "$other"
 nothing "the right token and no certificate: nothing" TLS "$work/token" "$certs" ""
 nothing "the right token and no TLS: nothing" TLS "$work/token" "" ""

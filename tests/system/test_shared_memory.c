@@ -12,13 +12,13 @@
 
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
-#include "common/core/wire/share_wire.h"
+#include "common/core/wire/shm_offer.h"
 #include "common/include/psclient/ps_compress.h"
-#include "common/net/share.h"
+#include "common/net/shm_ring.h"
 #include "tests/system/far_loopback.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { N = 70000 /* elements: a block of each size */, PUSHES = 50, RING = 256 * 1024, ROUNDS = 150 };
 
@@ -155,16 +155,16 @@ END_TEST
 
 struct intruder {
     struct probe probe;
-    struct share share;
+    struct shm_ring share;
 };
 
 static bool
-offer(struct probe *p, const struct share_offer *o)
+offer(struct probe *p, const struct shm_offer *o)
 {
-    uint8_t frame[SHARE_FRAME_MAX], in[FRAME_HEAD_SIZE + 8];
+    uint8_t frame[SHM_OFFER_FRAME_MAX], in[FRAME_HEAD_SIZE + 8];
     size_t got = 0;
 
-    probe_send_bytes(p, frame, share_offer_encode(o, frame));
+    probe_send_bytes(p, frame, shm_offer_encode(o, frame));
     while (got < sizeof in) {
         ssize_t n = read(p->fd, in + got, sizeof in - got);
 
@@ -179,10 +179,10 @@ offer(struct probe *p, const struct share_offer *o)
 static void
 intrude(struct intruder *x)
 {
-    struct share_offer o = {.pid = (uint32_t)getpid()};
+    struct shm_offer o = {.pid = (uint32_t)getpid()};
 
     ck_assert(probe_connect(&x->probe, shards.address[0]));
-    ck_assert_int_eq(share_make(&x->share, RING, &error), PS_OK);
+    ck_assert_int_eq(shm_ring_make(&x->share, RING, &error), PS_OK);
     o.fd = (uint32_t)x->share.fd;
     o.token = x->share.token;
     ck_assert(offer(&x->probe, &o));
@@ -192,7 +192,7 @@ static void
 leave(struct intruder *x)
 {
     probe_close(&x->probe);
-    share_finish(&x->share);
+    shm_ring_finish(&x->share);
 }
 
 static void
@@ -206,21 +206,21 @@ still_serves(void)
 
 START_TEST(memory_that_is_not_there_is_done_without)
 {
-    struct share s;
+    struct shm_ring s;
     struct probe p;
 
     start(1, usual);
-    ck_assert_int_eq(share_make(&s, RING, &error), PS_OK);
+    ck_assert_int_eq(shm_ring_make(&s, RING, &error), PS_OK);
     ck_assert(probe_connect(&p, shards.address[0]));
-    ck_assert(!offer(&p, &(struct share_offer){(uint32_t)getpid(), (uint32_t)s.fd, s.token ^ 2}));
+    ck_assert(!offer(&p, &(struct shm_offer){(uint32_t)getpid(), (uint32_t)s.fd, s.token ^ 2}));
     ck_assert(probe_hello(&p, -1, 5, false)); /* by the socket */
     probe_close(&p);
     ck_assert(probe_connect(&p, shards.address[0]));
-    ck_assert(!offer(&p, &(struct share_offer){(uint32_t)getpid(), 0, s.token}));              /* another file */
-    ck_assert(!offer(&p, &(struct share_offer){(uint32_t)getpid(), (uint32_t)s.fd, s.token})); /* once is enough */
+    ck_assert(!offer(&p, &(struct shm_offer){(uint32_t)getpid(), 0, s.token}));              /* another file */
+    ck_assert(!offer(&p, &(struct shm_offer){(uint32_t)getpid(), (uint32_t)s.fd, s.token})); /* once is enough */
     ck_assert(!probe_receive(&p));
     probe_close(&p);
-    share_finish(&s);
+    shm_ring_finish(&s);
     still_serves();
 }
 END_TEST
@@ -276,7 +276,7 @@ look_at_session(pid_t pid, int *session, int *terminal)
 
 START_TEST(a_terminal_that_is_offered_controls_nobody)
 {
-    struct share_offer o = {.pid = (uint32_t)getpid(), .token = 1};
+    struct shm_offer o = {.pid = (uint32_t)getpid(), .token = 1};
     int session, terminal, master, slave;
     struct probe p;
 
@@ -308,7 +308,7 @@ START_TEST(positions_that_cannot_be_end_the_connection)
 
     start(1, usual);
     intrude(&x);
-    share_put(&x.share, 3 * RING);
+    shm_ring_put(&x.share, 3 * RING);
     (void)!write(x.probe.fd, "", 1);
     ck_assert_int_eq(read(x.probe.fd, &(char){0}, 1), 0);
     leave(&x);
@@ -321,15 +321,15 @@ static uint8_t *
 put_frame(struct intruder *x, enum msg_type type, const ProtobufCMessage *m, const void *payload, size_t len)
 {
     size_t head_len, pad = frame_pad(len);
-    uint8_t *head = wire_encode_new(type, ++x->probe.request, m, len, &head_len), *at = share_in(&x->share);
+    uint8_t *head = wire_encode_new(type, ++x->probe.request, m, len, &head_len), *at = shm_ring_in(&x->share);
 
     ck_assert_ptr_nonnull(head);
-    ck_assert_uint_ge(share_room(&x->share), head_len + len + pad);
+    ck_assert_uint_ge(shm_ring_space(&x->share), head_len + len + pad);
     memcpy(at, head, head_len);
     if (len > 0)
         memcpy(at + head_len, payload, len);
     memset(at + head_len + len, 0, pad);
-    share_put(&x->share, head_len + len + pad);
+    shm_ring_put(&x->share, head_len + len + pad);
     free(head);
     return at + head_len;
 }
@@ -403,7 +403,7 @@ push_and_scribble(uint32_t var, uint64_t incarnation, bool top_k, bool durable)
     atomic_store(&scribbled.over, false);
     ck_assert_int_eq(pthread_create(&thread, NULL, scribble, NULL), 0);
     (void)!write(x.probe.fd, "", 1);
-    while (share_room(&x.share) < RING * 3 / 4 && recv(x.probe.fd, &(char){0}, 1, MSG_DONTWAIT) != 0)
+    while (shm_ring_space(&x.share) < RING * 3 / 4 && recv(x.probe.fd, &(char){0}, 1, MSG_DONTWAIT) != 0)
         usleep(10);
     atomic_store(&scribbled.over, true);
     pthread_join(thread, NULL);

@@ -17,8 +17,8 @@
 #include "tests/faults/fail_memory.h"
 #include "tests/system/http_client.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
-#include "tests/unit/memory_dir.h"
+#include "tests/unit/kits/check_main.h"
+#include "tests/unit/kits/memory_dir.h"
 
 enum { RUNS = 40, WAIT_MS = 60000, WORK_MS = 4000 };
 

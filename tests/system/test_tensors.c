@@ -8,8 +8,8 @@
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
 #include "tests/unit/fake_device.h"
+#include "tests/unit/kits/check_main.h"
 #include "tests/unit/strategy_kit.h"
 
 enum { VARS = 5, BIG = 100001, SOON_MS = 150 };

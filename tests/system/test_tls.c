@@ -18,11 +18,11 @@
 
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
-#include "server/daemon/secure.h"
+#include "server/daemon/tls_listener.h"
 #include "tests/certs.h"
 #include "tests/system/ranks.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define WAIT_MS 60000
 
@@ -489,7 +489,7 @@ END_TEST
 /* One more than there may be: the oldest goes, and who comes is served. */
 START_TEST(silent_newcomers_hold_nobody_off)
 {
-    static int fd[SECURE_HANDSHAKES_MAX + 1];
+    static int fd[TLS_LISTENER_HANDSHAKES_MAX + 1];
     struct rlimit limit;
     struct pollfd p;
 
@@ -497,13 +497,13 @@ START_TEST(silent_newcomers_hold_nobody_off)
     limit.rlim_cur = limit.rlim_max;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     start(1, OPTIONS(NULL));
-    for (int i = 0; i <= SECURE_HANDSHAKES_MAX; i++)
+    for (int i = 0; i <= TLS_LISTENER_HANDSHAKES_MAX; i++)
         fd[i] = dial(shards.address[0]);
     hears_the_end(fd[0]);
     still_serves(NULL);
-    p = (struct pollfd){.fd = fd[SECURE_HANDSHAKES_MAX], .events = POLLIN};
+    p = (struct pollfd){.fd = fd[TLS_LISTENER_HANDSHAKES_MAX], .events = POLLIN};
     ck_assert_int_eq(poll(&p, 1, 0), 0);
-    for (int i = 1; i <= SECURE_HANDSHAKES_MAX; i++)
+    for (int i = 1; i <= TLS_LISTENER_HANDSHAKES_MAX; i++)
         close(fd[i]);
 }
 END_TEST

@@ -6,7 +6,7 @@
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define SHARDS  2
 #define BLOCKS  3000 /* elements: some blocks on each shard */

@@ -14,7 +14,7 @@
 #include "common/core/base/base.h"
 #include "common/core/optimizer/optimizer.h"
 #include "tests/system/digits_fixture.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { WORKERS = 3, PARAMS_MAX = PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX, FLOATS_MAX = 20000, LEASE_MS = 1000 };
 

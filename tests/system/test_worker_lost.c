@@ -19,7 +19,7 @@
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
 #include "tests/system/digits_fixture.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { WORKERS = 3, FLOATS_MAX = 20000, REACHED = 12, PATIENCE_S = 60, FAILED = 3 };
 

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define WAIT_MS 60000
 #define STEP_MS 5

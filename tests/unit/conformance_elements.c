@@ -234,7 +234,7 @@ dropped(uint64_t seed, uint64_t counter, float rate, size_t e, float x)
     uint64_t mixed = seed ^ 0x64726f706f757473u, block = e / 4;
     uint32_t words[4];
 
-    philox4x32(
+    philox_4x32(
         (const uint32_t[]){(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)counter, (uint32_t)(counter >> 32)},
         (const uint32_t[]){(uint32_t)mixed, (uint32_t)(mixed >> 32)}, words);
     return (double)words[e % 4] >= floor((double)rate * 0x1p32) ? x * (1 / (1 - rate)) : 0;

@@ -20,7 +20,7 @@
 #include "common/core/codec/codec.h"
 #include "common/core/model/layout.h"
 #include "common/core/wire/wire.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define HARNESS_SHARDS 40
 #define MODEL_VARS     8

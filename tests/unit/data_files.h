@@ -9,7 +9,7 @@
 
 #include <zlib.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static char data_dir[64];
 

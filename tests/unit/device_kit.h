@@ -13,7 +13,7 @@
 
 #include "client/include/psclient/ps_device.h"
 #include "common/core/base/base.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static ps_device *device;
 static struct test_rng rng;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "client/include/psclient/ps_device.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* "<directory of this program>/<name>". */
 static inline const char *

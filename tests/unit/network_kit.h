@@ -9,7 +9,7 @@
 #include "client/include/psclient/ps_network.h"
 #include "common/core/base/base.h"
 #include "tests/training_kit.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 extern ps_device *cpu;
 extern ps_device apart;               /* as a CUDA device would be */

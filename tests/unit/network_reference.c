@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "common/core/base/base.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static size_t
 elements(const struct tensor *t)

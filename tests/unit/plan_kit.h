@@ -4,7 +4,7 @@
 #define TESTS_UNIT_PLAN_KIT_H
 
 #include "client/core/plan/plan.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define MACHINE_SIZE 4 /* bytes of an element */
 

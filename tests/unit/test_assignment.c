@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/core/base/base.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define WORDS_MAX 16
 

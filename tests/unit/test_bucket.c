@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/core/reduce/bucket.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static struct bucket_plan
 plan_of(size_t params, const uint64_t *elements, size_t first_bytes, size_t bytes)

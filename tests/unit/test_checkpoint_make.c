@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define MAKERS 4
 #define ROUNDS 40

@@ -2,7 +2,7 @@
 
 #include "client/api/cluster.h"
 #include "common/core/base/base.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* The environment of the machine that runs the test must not matter. */
 static void

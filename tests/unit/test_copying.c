@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "client/group/links/copying.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* A cycle in which each way costs what it costs; what is chosen for the rest of it. */
 static enum copying_way

@@ -1,7 +1,7 @@
 /* The course of a meeting: whom a worker asks, how long, and what is the end of it. */
 #include "client/core/group/course.h"
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define NOW      UINT64_C(1000)
 #define DEADLINE UINT64_C(60000)

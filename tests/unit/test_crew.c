@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/strategy/crew.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { MEMBERS_MAX = 8, ROUNDS = 200 };
 

@@ -2,8 +2,8 @@
 #include "client/data/csv.h"
 
 #include "common/core/base/base.h"
-#include "tests/unit/comma_locale.h"
 #include "tests/unit/data_files.h"
+#include "tests/unit/kits/comma_locale.h"
 
 static struct ps_error error;
 

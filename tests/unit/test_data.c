@@ -342,7 +342,7 @@ START_TEST(the_order_is_fisher_yates_with_philox)
         uint32_t counter[4] = {draw / 2, 0, 2, 1}, j, kept;
         uint64_t x;
 
-        philox4x32(counter, key, words);
+        philox_4x32(counter, key, words);
         x = words[draw % 2 * 2] | (uint64_t)words[draw % 2 * 2 + 1] << 32;
         j = (uint32_t)(((unsigned __int128)x * (i + 1)) >> 64);
         kept = order[i];

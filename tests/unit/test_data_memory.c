@@ -1,6 +1,6 @@
 /* Readers of data without memory: every allocation on their way fails once, those inside of zlib too. Each time there
  * is an error, and nothing is left behind. */
-#include "tests/unit/counted_memory.h"
+#include "tests/unit/kits/counted_memory.h"
 
 #include "client/include/psclient/ps_data.h"
 #include "common/core/base/base.h"

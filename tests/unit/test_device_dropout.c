@@ -13,7 +13,7 @@ reference_word(size_t i, uint64_t seed, uint64_t counter)
     uint32_t key[2] = {(uint32_t)mixed, (uint32_t)(mixed >> 32)}, words[4];
     uint32_t at[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)counter, (uint32_t)(counter >> 32)};
 
-    philox4x32(at, key, words);
+    philox_4x32(at, key, words);
     return words[i % 4];
 }
 

@@ -1,7 +1,7 @@
 /* Operations take no memory: everything they need is given to them. Every allocation of the process, of OpenBLAS too,
  * is counted while each operation runs once more. */
-#include "tests/unit/counted_memory.h"
 #include "tests/unit/device_kit.h"
+#include "tests/unit/kits/counted_memory.h"
 
 enum { ROWS = 40, SIDE = 12, IN = 8, OUT = 16, PIXELS = SIDE * SIDE, N = PIXELS * IN, WIDE = PIXELS * OUT };
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/remove_tree.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static char dir[64];
 

@@ -8,7 +8,7 @@
 #include "client/examples/digits/progress.h"
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* ---- Command line ---- */
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/core/wire/wire.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define LOOK_MS 5 /* how often the loop turns while nothing comes */
 

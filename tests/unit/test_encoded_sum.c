@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/core/codec/codec.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { RANKS = 9, COUNT_MAX = 200000 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/core/plan/agenda.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define RANKS   9
 #define TIMEOUT 10000

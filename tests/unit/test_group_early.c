@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static const struct group_signature some = {.count = 5, .segment_bytes = 64 * KIB, .op = 1};
 

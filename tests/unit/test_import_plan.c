@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/core/wire/wire.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static struct checkpoint is, out;
 static struct safetensors tensors;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static struct latencies l;
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* What was said, as text: "L" a line, "V" a live text, each ended by '|'. */
 struct heard {

@@ -4,8 +4,8 @@
 
 #include "client/core/shards/local_optimizer.h"
 #include "common/core/optimizer/optimizer.h"
-#include "tests/unit/check_main.h"
-#include "tests/unit/optimizer_kit.h"
+#include "tests/unit/kits/check_main.h"
+#include "tests/unit/kits/optimizer_kit.h"
 
 /* Either side of a block's capacity, for 0 to 3 slots, and several of the largest. */
 static const size_t sizes[] = {1, 7, 64, 65, 1007, 1009, 16385, 131073, 600011};
@@ -28,15 +28,15 @@ fill(struct test_rng *rng, size_t n, float *x)
 
 /* What shards do: each block has arrays of its own and is updated out of place. */
 static void
-shards_update(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, struct state *s,
-              const float *grad)
+shards_update(const struct ps_optimizer *o, const struct optimizer_when *when, float scale,
+              struct optimizer_kit_state *s, const float *grad)
 {
     struct layout cut;
 
     layout_init(&cut, s->n, optimizer_slots(o));
     for (uint64_t i = 0; i < cut.blocks; i++) {
         struct layout_block b = layout_block(&cut, i);
-        struct state from = state_new(b.len), to = state_new(b.len);
+        struct optimizer_kit_state from = state_new(b.len), to = state_new(b.len);
 
         for (uint32_t k = 0; k <= cut.slots; k++)
             memcpy(state_array(&from, k), state_array(s, k) + b.first, b.len * sizeof(float));
@@ -54,7 +54,7 @@ check_same_bits(const struct ps_optimizer *o, size_t n, size_t off)
 {
     struct test_rng rng = {n * 31 + o->kind};
     struct local_optimizer l, *list[] = {&l};
-    struct state want = state_new(n);
+    struct optimizer_kit_state want = state_new(n);
     float *memory = aligned_alloc(LAYOUT_ALIGN, (array_floats(n) + 64) * sizeof(float)), *weights = memory + 32 + off;
     float *grad = malloc((n + 1) * sizeof(float));
 

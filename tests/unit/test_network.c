@@ -2,7 +2,7 @@
  * and first values of parameters; batches that do not fit. */
 #include <math.h>
 
-#include "tests/unit/comma_locale.h"
+#include "tests/unit/kits/comma_locale.h"
 #include "tests/unit/network_kit.h"
 
 /* ---- Texts ---- */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "tests/remove_tree.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static char dir[] = "/tmp/psd-new-file-XXXXXX";
 static char path[sizeof dir + 16];
@@ -76,7 +76,7 @@ START_TEST(its_mode_is_any_new_files_without_a_look_at_the_umask)
     struct stat st;
 
     __real_umask(masks[_i]);
-    begin(&f);
+    new_file_setup(&f);
     ck_assert_int_eq(new_file_end(&f, &e), PS_OK);
     new_file_close(&f);
     ck_assert_int_eq(stat(path, &st), 0);
@@ -95,7 +95,7 @@ START_TEST(it_appears_at_its_end_in_the_place_of_the_one_before)
 
     ck_assert_int_eq(write(fd, "old", 3), 3);
     close(fd);
-    begin(&f);
+    new_file_setup(&f);
     ck_assert_uint_eq(count_files(last), 2);
     ck_assert_int_eq(new_file_end(&f, &e), PS_OK);
     new_file_close(&f);
@@ -113,7 +113,7 @@ START_TEST(what_is_not_ended_leaves_nothing)
     struct new_file f;
     char last[512];
 
-    begin(&f);
+    new_file_setup(&f);
     new_file_close(&f);
     ck_assert_uint_eq(count_files(last), 0);
 }
@@ -125,8 +125,8 @@ START_TEST(its_name_until_then_is_one_that_no_file_has)
     struct new_file one, other;
     char last[512];
 
-    begin(&one);
-    begin(&other);
+    new_file_setup(&one);
+    new_file_setup(&other);
     ck_assert_str_ne(one.partial, other.partial);
     ck_assert_uint_eq(count_files(last), 2);
     new_file_close(&one);
@@ -147,7 +147,7 @@ end_by(int sig, bool ignored)
         struct new_file f;
 
         (void)signal(sig, ignored ? SIG_IGN : SIG_DFL);
-        begin(&f);
+        new_file_setup(&f);
         (void)raise(sig);
         new_file_close(&f);
         _exit(7);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define MS INT64_C(1000000)
 

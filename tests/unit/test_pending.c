@@ -1,7 +1,7 @@
 /* Parts' lists and pools, the window of sequence numbers, and request ids. */
 #include "client/core/shards/pending.h"
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* ---- The window ---- */
 

@@ -6,7 +6,7 @@
 
 #include "client/tools/psrun/fate.h"
 #include "common/core/cluster/tfconfig.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* The settings as options_parse() leaves them when nothing is said, for two shards and three workers. */
 static void

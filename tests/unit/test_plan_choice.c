@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "client/core/plan/plan.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static struct plan_ask
 ask_for(enum plan_op op, uint32_t ranks, size_t bytes)

@@ -1,7 +1,7 @@
 /* The grid of a collective: pieces and cells hold every element once, and messages are whole cells. */
 #include "client/core/plan/plan_grid.h"
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* Every run of pieces goes as messages that lie behind each other, each as long as can be. */
 static void

@@ -1,6 +1,6 @@
 /* Schedules without memory: whatever allocation fails, the caller is told so, and nothing is kept. */
-#include "tests/unit/check_main.h"
-#include "tests/unit/counted_memory.h"
+#include "tests/unit/kits/check_main.h"
+#include "tests/unit/kits/counted_memory.h"
 
 #include "client/core/plan/plan.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* ---- A small XML reader: elements nest and close, attributes are quoted, & starts a known entity ---- */
 

@@ -7,7 +7,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define SHM "/dev/shm/"
 

@@ -1,7 +1,7 @@
 #include "client/tools/psctl/views/ranking.h"
 
-#include "tests/unit/answers_kit.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/answers_kit.h"
+#include "tests/unit/kits/check_main.h"
 
 /* A variable's report: name, bytes, pushes, refused, ages. */
 #define VARIABLE                                                                                                       \

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* What is drawn, in a buffer that lasts until the next. */
 static const char *

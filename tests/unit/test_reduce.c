@@ -6,7 +6,7 @@
 
 #include "client/core/reduce/reduce_isa.h"
 #include "common/core/codec/half.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* Around the vectors' widths, and a large odd one. */
 static const size_t lengths[] = {0, 1, 7, 15, 16, 17, 31, 33, 64, 65, 1037};

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "client/include/psclient/ps_network.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* ---- The group ---- */
 

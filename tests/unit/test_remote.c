@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* ---- orders ---- */
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/group/rendezvous/post.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define WORKERS_MAX 8
 #define PATIENCE_MS 60000 /* what should take a moment */

@@ -4,7 +4,7 @@
 
 #include "client/api/client_state.h"
 #include "proto/psd.pb-c.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* The report of a shard whose save has failed so. */
 static char *

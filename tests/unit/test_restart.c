@@ -1,6 +1,6 @@
 #include "client/tools/psrun/restart.h"
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static const struct restart_policy policy = {
     .starts_max = 7, .delay_ms = 1000, .delay_ms_max = 30000, .reset_ms = 60000};

@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #define FRAMES 6
 
 static struct frame_ring from;
-static struct share to;
+static struct shm_ring to;
 static struct bell bell; /* without a connection: nobody sleeps */
 static struct copying copying;
 static struct ring_out ring;
@@ -25,19 +25,19 @@ static struct sent {
     enum ps_err result;
 } sent[FRAMES];
 
-static uint8_t bytes[FRAMES][SHARE_RING_MIN];
+static uint8_t bytes[FRAMES][SHM_RING_MIN];
 
 static void
 setup(void)
 {
-    struct share made;
+    struct shm_ring made;
     struct ps_error e;
 
-    ck_assert_msg(share_make(&made, SHARE_RING_MIN, &e) == PS_OK, "%s", e.text);
-    ck_assert_msg(share_find(&to, getpid(), made.fd, made.token, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(shm_ring_make(&made, SHM_RING_MIN, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(shm_ring_find(&to, getpid(), made.fd, made.token, &e) == PS_OK, "%s", e.text);
     frame_ring_init(&from, &made);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    bell_init(&bell, &from.share, NULL);
+    bell_init(&bell, &from.shm, NULL);
     ring_out_init(&ring, &from, &bell, &copying, &loop);
     for (int i = 0; i < FRAMES; i++)
         memset(bytes[i], 'a' + i, sizeof bytes[i]);
@@ -48,7 +48,7 @@ teardown(void)
 {
     conn_queue_drop(&ring.queue);
     frame_ring_finish(&from);
-    share_finish(&to);
+    shm_ring_finish(&to);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
@@ -88,8 +88,8 @@ frame_bytes(size_t len)
 static size_t
 take(int i, size_t len, size_t at, size_t n)
 {
-    size_t filled = MIN(share_filled(&to), MIN(n, frame_bytes(len) - at));
-    const uint8_t *data = share_out(&to);
+    size_t filled = MIN(shm_ring_filled(&to), MIN(n, frame_bytes(len) - at));
+    const uint8_t *data = shm_ring_out(&to);
 
     for (size_t k = 0; k < filled; k++) {
         size_t place = at + k;
@@ -97,7 +97,7 @@ take(int i, size_t len, size_t at, size_t n)
 
         ck_assert_int_eq(data[k], want);
     }
-    share_take(&to, filled);
+    shm_ring_take(&to, filled);
     return filled;
 }
 
@@ -106,7 +106,7 @@ START_TEST(a_frame_with_room_is_there_at_once)
     const size_t len = (size_t)_i;
 
     ck_assert(send_frame(0, len));
-    ck_assert_uint_eq(share_filled(&to), frame_bytes(len));
+    ck_assert_uint_eq(shm_ring_filled(&to), frame_bytes(len));
     ck_assert(ring.unrung);
     ring_out_flush(&ring);
     ck_assert(!ring.unrung);
@@ -120,7 +120,7 @@ END_TEST
 /* Each is larger than half the ring, so that none but the first has room; the reader takes a little at a time. */
 START_TEST(frames_that_wait_follow_in_their_order)
 {
-    const size_t len = SHARE_RING_MIN / 2 + 1001;
+    const size_t len = SHM_RING_MIN / 2 + 1001;
 
     ck_assert(send_frame(0, len));
     for (int i = 1; i < FRAMES; i++)
@@ -131,7 +131,7 @@ START_TEST(frames_that_wait_follow_in_their_order)
             n = take(i, len, at, 7001);
             ck_assert_uint_gt(n, 0);
         }
-    ck_assert_uint_eq(share_filled(&to), 0);
+    ck_assert_uint_eq(shm_ring_filled(&to), 0);
     for (int i = 1; i < FRAMES; i++) {
         ck_assert_int_eq(sent[i].done, 1);
         ck_assert_int_eq(sent[i].result, PS_OK);
@@ -142,12 +142,12 @@ END_TEST
 /* A small one that had room does not pass one that waits. */
 START_TEST(nothing_passes_what_waits)
 {
-    ck_assert(send_frame(0, SHARE_RING_MIN / 2));
-    ck_assert(!send_frame(1, SHARE_RING_MIN / 2));
+    ck_assert(send_frame(0, SHM_RING_MIN / 2));
+    ck_assert(!send_frame(1, SHM_RING_MIN / 2));
     ck_assert(!send_frame(2, 8));
-    ck_assert_uint_eq(take(0, SHARE_RING_MIN / 2, 0, SIZE_MAX), frame_bytes(SHARE_RING_MIN / 2));
+    ck_assert_uint_eq(take(0, SHM_RING_MIN / 2, 0, SIZE_MAX), frame_bytes(SHM_RING_MIN / 2));
     ck_assert(ring_out_write(&ring));
-    ck_assert_uint_eq(take(1, SHARE_RING_MIN / 2, 0, SIZE_MAX), frame_bytes(SHARE_RING_MIN / 2));
+    ck_assert_uint_eq(take(1, SHM_RING_MIN / 2, 0, SIZE_MAX), frame_bytes(SHM_RING_MIN / 2));
     ck_assert_uint_eq(take(2, 8, 0, SIZE_MAX), frame_bytes(8));
 }
 END_TEST
@@ -155,13 +155,13 @@ END_TEST
 /* So that the stream stays in step, and a last frame can follow. */
 START_TEST(cut_leaves_the_rest_of_what_has_begun)
 {
-    const size_t len = SHARE_RING_MIN - 16; /* with its head more than the ring has */
+    const size_t len = SHM_RING_MIN - 16; /* with its head more than the ring has */
     size_t at;
 
     ck_assert(!send_frame(0, len));
     ck_assert(!send_frame(1, len));
     ck_assert(ring_out_write(&ring));
-    ck_assert_uint_gt(share_filled(&to), 0);
+    ck_assert_uint_gt(shm_ring_filled(&to), 0);
     ck_assert(ring_out_cut(&ring));
     ck_assert_int_eq(sent[0].result, PS_ERR_CANCELLED);
     ck_assert_int_eq(sent[1].result, PS_ERR_CANCELLED);

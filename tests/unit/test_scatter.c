@@ -2,7 +2,7 @@
 #include "client/core/shards/core.h"
 #include "client/core/shards/gather.h"
 #include "common/core/cluster/placement.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { SHARDS = 3 };
 

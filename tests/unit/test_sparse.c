@@ -4,7 +4,7 @@
 #include <float.h>
 
 #include "common/core/base/base.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 static struct ps_error error;
 

@@ -9,7 +9,7 @@
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/remove_tree.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 enum { ROWS = 23, BATCH = 6, WIDTH = 37, METRICS = 2, STEPS_MAX = 64 };
 

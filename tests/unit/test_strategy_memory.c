@@ -2,8 +2,8 @@
  * first as it was. Then it is created after all, and the training begins. */
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
-#include "tests/unit/check_main.h"
-#include "tests/unit/counted_memory.h"
+#include "tests/unit/kits/check_main.h"
+#include "tests/unit/kits/counted_memory.h"
 
 enum { WIDTH = 37, REPLICAS = 3 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 /* A page to print to; printed() gives what came, in a buffer that lasts until the next test. */
 static char *printed_text;

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "client/tools/psctl/query/rates.h"
-#include "tests/unit/answers_kit.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/answers_kit.h"
+#include "tests/unit/kits/check_main.h"
 
 #define SHARDS 2
 

@@ -1,8 +1,8 @@
 #include "client/tools/psctl/views/view.h"
 
 #include "client/tools/psctl/views/health.h"
-#include "tests/unit/answers_kit.h"
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/answers_kit.h"
+#include "tests/unit/kits/check_main.h"
 
 /* What is printed; the answers' reports are given up. */
 static char *
@@ -356,7 +356,7 @@ START_TEST(json_is_one_document_with_everything)
                                answer_lost(1),
                                {.shard = 2, .address = "d:4", .reached = true, .pings = trips, .pings_len = 3}};
     char *text = shown(VIEW_STATUS, answers, 3, true);
-    json_t *root = report(text), *shards = json_object_get(root, "shards");
+    json_t *root = answers_kit_report(text), *shards = json_object_get(root, "shards");
 
     ck_assert_str_eq(json_string_value(json_object_get(root, "command")), "status");
     ck_assert_int_eq(json_integer_value(json_object_get(root, "not_reached")), 1);
@@ -382,7 +382,7 @@ START_TEST(json_survives_what_is_no_utf8)
     strcpy(answers[1].error.text, "no job '\xc3"); /* a name that was cut in the middle of a letter */
     strcpy(answers[1].error.peer, "shard 1 at \xe2\x82");
     text = shown(VIEW_STATUS, answers, 2, true);
-    root = report(text);
+    root = answers_kit_report(text);
     shards = json_object_get(root, "shards");
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(shards, 0), "address")), "unix:/tmp/?");
     shards = json_object_get(json_array_get(shards, 1), "error");

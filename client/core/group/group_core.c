@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/core/group/group_inside.h"
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 
 /* ---- Starting ---- */
 
@@ -128,7 +128,7 @@ early_new(struct group_core *c, struct group_peer *p, uint64_t id, const struct 
         group_fail_with(c, c->config.rank, PS_ERR_NOMEM, "no memory for an operation that another rank has started");
         return;
     }
-    if (head->payload_len > 0 && !PLANTED(GROUP_EARLY_LOST))
+    if (head->payload_len > 0 && !MUTATION(GROUP_EARLY_LOST))
         group_hold(c, p, &early->held, head->payload_len, payload);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/core/group/group_inside.h"
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 
 #define PING_ROUNDS 2 /* within one operation's time-out: at 1/2 and 3/4 of it */
 
@@ -52,9 +52,9 @@ group_fail(struct group_core *c, uint32_t guilty, const struct ps_error *e)
     group_sends_drop(c);
     for (uint32_t r = 0; r < c->config.ranks; r++)
         group_early_clear(&c->peers[r].early);
-    c->cut = !PLANTED(GROUP_NOT_CUT);
+    c->cut = !MUTATION(GROUP_NOT_CUT);
     c->changes++;
-    end_all(c, PLANTED(GROUP_ENDS_WELL) ? PS_OK : e->code);
+    end_all(c, MUTATION(GROUP_ENDS_WELL) ? PS_OK : e->code);
     queue_farewells(c);
 }
 
@@ -97,7 +97,7 @@ group_abort_came(struct group_core *c, struct group_peer *p, const struct frame_
     } else if (guilty >= c->config.ranks) {
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it blames rank %u of %u", guilty, c->config.ranks);
     } else {
-        guilty = PLANTED(GROUP_TELLER_GUILTY) ? p->rank : guilty;
+        guilty = MUTATION(GROUP_TELLER_GUILTY) ? p->rank : guilty;
         group_fail_with(c, guilty, code, "%s", text);
     }
 }
@@ -198,7 +198,7 @@ group_pong_came(struct group_core *c, struct group_peer *p, const struct frame_h
         group_fail(c, p->rank, &e);
         return;
     }
-    if (head->request > c->ping_round || head->request < p->ponged || PLANTED(GROUP_PONG_DEAF))
+    if (head->request > c->ping_round || head->request < p->ponged || MUTATION(GROUP_PONG_DEAF))
         return;
     p->ponged = (uint32_t)head->request;
     p->started = started;
@@ -273,7 +273,7 @@ group_core_time(struct group_core *c, uint64_t now_ms)
         while (w->pings < PING_ROUNDS && now_ms >= ping_ms(c, w, w->pings))
             w->pings++;
         ping_all(c);
-    } else if (now_ms >= w->deadline_ms && !PLANTED(GROUP_NEVER_LATE)) {
+    } else if (now_ms >= w->deadline_ms && !MUTATION(GROUP_NEVER_LATE)) {
         time_out(c, w);
     }
 }

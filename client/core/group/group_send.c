@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "client/core/group/group_inside.h"
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 
 struct group_send *
 group_send_new(struct group_core *c, uint32_t to)
@@ -78,7 +78,7 @@ group_core_next_action(struct group_core *c, struct group_action *out)
     if (c->queue == NULL)
         c->queue_end = &c->queue;
     *out = (struct group_action){.kind = GROUP_SEND, .send = s};
-    if (PLANTED(GROUP_TAKEN_IS_SENT) && s->work != NULL)
+    if (MUTATION(GROUP_TAKEN_IS_SENT) && s->work != NULL)
         group_work_sent(c, s->work, s);
     return true;
 }
@@ -94,7 +94,7 @@ group_core_sent(struct group_core *c, struct group_send *s, enum ps_err result)
     if (w != NULL) {
         p->queued -= s->bytes;
         w->outs--;
-        if (result == PS_OK && !PLANTED(GROUP_TAKEN_IS_SENT))
+        if (result == PS_OK && !MUTATION(GROUP_TAKEN_IS_SENT))
             group_work_sent(c, w, s);
         else if (!w->done && p->bye) /* else its link says why it ended */
             group_fail_with(c, p->rank, PS_ERR_CLOSED, "it closed its group before it had taken all of an operation");

@@ -9,7 +9,7 @@
 
 #include "client/core/group/group_inside.h"
 #include "client/core/reduce/reduce.h"
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 
 static void work_advance(struct group_core *c, struct group_work *w);
 
@@ -329,7 +329,7 @@ group_work_heard(struct group_core *c, struct group_work *w, struct group_peer *
 {
     uint32_t k = w->agenda->peer_of[p->rank];
 
-    if (!group_signature_equal(s, &w->signature) && !PLANTED(GROUP_ANY_OPERATION)) {
+    if (!group_signature_equal(s, &w->signature) && !MUTATION(GROUP_ANY_OPERATION)) {
         w->disputed = true;
         group_vote_mismatch(c, p, w->id, s);
         return;

@@ -19,7 +19,7 @@ data_places(struct link *l, struct part *p, uint64_t *bytes)
     for (i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++) {
         if (p->kind == PART_PULL && p->versions.any && d->version[i] <= part_version(p, i))
             continue;
-        if (PLANTED(PLACED_BY_ORDER))
+        if (MUTATION(PLACED_BY_ORDER))
             b.first = (at.nth - 1) * b.len;
         *bytes += walk_block_bytes(&b);
         if (places_add(&l->places, op->out[b.var] + b.first, walk_block_bytes(&b)) != PS_OK)

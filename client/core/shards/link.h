@@ -10,7 +10,7 @@
 #include "client/core/shards/tally.h"
 #include "client/core/shards/variable.h"
 #include "common/core/base/arena.h"
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 #include "common/core/wire/wire.h"
 
 enum link_state {

@@ -74,7 +74,7 @@ part_stop_reading(struct core *c, struct link *l, const struct part *p)
 static bool
 part_give_up_sequenced(struct core *c, struct link *l, struct part *p)
 {
-    bool known = p->was_sent && !(PLANTED(SENT_IS_CANCELLED) && p->state == PART_HELD);
+    bool known = p->was_sent && !(MUTATION(SENT_IS_CANCELLED) && p->state == PART_HELD);
     enum part_kind kind = p->kind;
 
     if (!p->was_sent)

@@ -34,7 +34,7 @@ place_join(struct core *c)
     for (uint32_t i = 1; i < c->config.shards; i++) {
         struct ps_cursor at = place_of(c, &c->links[i]);
 
-        if (place_compare(&at, &p->begins) < 0 || PLANTED(PLACE_OF_LAST))
+        if (place_compare(&at, &p->begins) < 0 || MUTATION(PLACE_OF_LAST))
             p->begins = at;
     }
 }

@@ -58,7 +58,7 @@ survived(const struct link *l, const Psd__Welcome *w, uint64_t seq)
 {
     uint64_t bit = seq - w->survived_from;
 
-    return !PLANTED(SURVIVORS_SENT_AGAIN) && w->survived_boot == l->boot && seq > w->last_seq &&
+    return !MUTATION(SURVIVORS_SENT_AGAIN) && w->survived_boot == l->boot && seq > w->last_seq &&
            seq >= w->survived_from && bit / 8 < w->survived.len && (w->survived.data[bit / 8] >> bit % 8 & 1) != 0;
 }
 
@@ -96,7 +96,7 @@ unanswered_there(const struct link *l, const Psd__Welcome *w)
 static uint64_t
 pushes_gone(const struct link *l, const Psd__Welcome *w)
 {
-    uint64_t unanswered = PLANTED(UNANSWERED_COUNTED) ? 0 : unanswered_there(l, w);
+    uint64_t unanswered = MUTATION(UNANSWERED_COUNTED) ? 0 : unanswered_there(l, w);
     uint64_t kept = w->pushes - MIN(unanswered, w->pushes);
 
     return l->pushes - MIN(kept, l->pushes);
@@ -294,7 +294,7 @@ fill_holes(struct core *c, struct link *l, uint64_t last_seq)
         window_fill(&l->window, seq, skip);
         parts_insert_before(&l->parts, at, skip);
     }
-    l->to_send = PLANTED(NOT_RESENT) ? NULL : l->parts.first;
+    l->to_send = MUTATION(NOT_RESENT) ? NULL : l->parts.first;
     return PS_OK;
 }
 
@@ -378,7 +378,7 @@ prepare(struct core *c, struct link *l, const Psd__Welcome *w, const struct reun
     enum ps_err err;
 
     if (row->rolled) {
-        if (!PLANTED(VERSIONS_REMEMBERED))
+        if (!MUTATION(VERSIONS_REMEMBERED))
             forget_versions(l);
         variables_forget(&c->vars, l->shard);
     }
@@ -434,7 +434,7 @@ settle_worker(struct core *c, struct link *l, const Psd__Welcome *w)
     struct ps_error e;
     enum ps_err err;
 
-    if (PLANTED(RESENT_AS_NEW) && which == REUNION_RESUMED)
+    if (MUTATION(RESENT_AS_NEW) && which == REUNION_RESUMED)
         which = REUNION_JOINED;
     if (w->last_seq >= (reunions[which].session_new ? SEQ_LIMIT : l->window.next)) {
         core_say(c, l, &e, PS_ERR_PROTOCOL, "has an outcome for what was not sent");

@@ -84,7 +84,7 @@ void
 tally_tick(struct core *c, const struct core_op *op)
 {
     struct tally *m = &c->tally;
-    bool counted = op->with_place && place_compare(&op->ends, &m->sums.at) <= 0 && !PLANTED(SUMMED_AGAIN);
+    bool counted = op->with_place && place_compare(&op->ends, &m->sums.at) <= 0 && !MUTATION(SUMMED_AGAIN);
 
     for (uint32_t i = 0; !counted && i < m->step_len; i++)
         m->sums.value[i] += m->step[i];

@@ -10,16 +10,16 @@ bell_done(struct conn_out *o, enum ps_err result)
 }
 
 void
-bell_init(struct bell *b, struct share *share, struct conn *conn)
+bell_init(struct bell *b, struct shm_ring *share, struct conn *conn)
 {
-    *b = (struct bell){.share = share, .conn = conn};
+    *b = (struct bell){.shm = share, .conn = conn};
     frame_head_encode(&(struct frame_head){.version = FRAME_VERSION, .type = MSG_GROUP_BELL}, b->head);
 }
 
 void
-bell_ring(struct bell *b, enum share_wants what)
+bell_ring(struct bell *b, enum shm_ring_wants what)
 {
-    if (!share_ring(b->share, what) || b->rings || b->conn == NULL)
+    if (!shm_ring_notify(b->shm, what) || b->rings || b->conn == NULL)
         return;
     b->rings = true;
     b->out = (struct conn_out){.done = bell_done, .head = b->head, .head_len = FRAME_HEAD_SIZE};

@@ -30,7 +30,7 @@
  *   frame when cut() returns (it is not called from within done()); a placed payload is no longer written to from then
  *   on. Without memory for the copy the link closes itself towards the other rank. Afterwards send() works as before.
  * - finish(): send what is queued, tell the other side, and end when it can have all of that whatever this one does,
- *   or has ended itself, within patience_ms (LINK_LINGER_MS); close(): end now. closed() then comes from the loop,
+ *   or has ended itself, within timeout_ms (LINK_LINGER_MS); close(): end now. closed() then comes from the loop,
  * once, and may destroy() the link. No byte of a queued frame or of a placed payload is touched after close(), or after
  * finish() for what is placed.
  *

@@ -4,8 +4,8 @@
  * room for. In: poll() gives whole frames to the owner where they lie; a frame of more than half a ring comes in
  * pieces.
  *
- * Both sides poll while they spin. Before a side sleeps it says so (share_sleep()), and whoever writes or reads after
- * that rings a bell (bell.h).
+ * Both sides poll while they spin. Before a side sleeps it says so (shm_ring_sleep()), and whoever writes or reads
+ * after that rings a bell (bell.h).
  *
  *     OPEN ──finish()──► LEAVING (writes what is queued, throws away what comes) ──all is written──► ENDING
  *       └──close()──────────────────────────────────────────────────────────────────────────────►  │ the connection
@@ -53,7 +53,7 @@ shm_of(struct link *l)
 size_t
 link_shm_ring_bytes(uint32_t ranks)
 {
-    return ranks <= 8 ? 1 * MIB : ranks <= 32 ? 256 * KIB : SHARE_RING_MIN;
+    return ranks <= 8 ? 1 * MIB : ranks <= 32 ? 256 * KIB : SHM_RING_MIN;
 }
 
 /* ---- The end, as the owner hears of it ---- */
@@ -137,14 +137,14 @@ static void
 taken(struct link_shm *t, size_t n)
 {
     if (t->state != SHM_ENDING && frame_ring_taken(&t->ring, n))
-        bell_ring(&t->bell, SHARE_ROOM);
+        bell_ring(&t->bell, SHM_RING_SPACE);
 }
 
 /* Bytes of one frame that comes in pieces, or whose head is wrong. */
 static void
 feed(struct link_shm *t, size_t n)
 {
-    const uint8_t *data = share_out(&t->ring.share);
+    const uint8_t *data = shm_ring_out(&t->ring.shm);
     struct frame_reader *r = &t->reader;
     size_t left = n, used;
 
@@ -171,10 +171,10 @@ feed(struct link_shm *t, size_t n)
 static void
 hand_on(struct link_shm *t, const struct frame_ripe *ripe)
 {
-    const uint8_t *meta = share_out(&t->ring.share) + FRAME_HEAD_SIZE;
+    const uint8_t *meta = shm_ring_out(&t->ring.shm) + FRAME_HEAD_SIZE;
     const uint8_t *payload = meta + ripe->head.meta_len + frame_pad(ripe->head.meta_len);
     enum copying_way way;
-    bool tried = ripe->n >= COPYING_BYTES_MIN && copying_tried(t->ring.share.taken, ripe->n, &way);
+    bool tried = ripe->n >= COPYING_BYTES_MIN && copying_tried(t->ring.shm.taken, ripe->n, &way);
     uint64_t begin = tried ? uv_hrtime() : 0;
 
     t->link.events->frame(&t->link, &ripe->head, meta, ripe->head.payload_len > 0 ? payload : NULL);
@@ -227,7 +227,7 @@ shm_sleep(struct link *l)
 
     if (t->state != SHM_OPEN || t->ended)
         return true;
-    return frame_ring_sleep(&t->ring, &t->reader, waits ? SHARE_DATA | SHARE_ROOM : SHARE_DATA);
+    return frame_ring_sleep(&t->ring, &t->reader, waits ? SHM_RING_DATA | SHM_RING_SPACE : SHM_RING_DATA);
 }
 
 static void
@@ -236,7 +236,7 @@ shm_wake(struct link *l)
     struct link_shm *t = shm_of(l);
 
     if (t->state == SHM_OPEN)
-        share_wake(&t->ring.share);
+        shm_ring_wake(&t->ring.shm);
 }
 
 static void
@@ -301,7 +301,7 @@ leave_look(uv_timer_t *timer)
     struct link_shm *t = timer->data;
 
     if (frame_ring_drop(&t->ring)) /* so that the other side can write its last, too */
-        bell_ring(&t->bell, SHARE_ROOM);
+        bell_ring(&t->bell, SHM_RING_SPACE);
     (void)write_some(t);
     if (t->out.queue.first == NULL || t->out.mute || t->hung_up || uv_now(timer->loop) >= t->leave_ms)
         end_now(t, true);
@@ -390,7 +390,7 @@ static const struct link_ops shm_ops = {
 };
 
 struct link *
-link_shm_new(struct conn *conn, struct share *share, uint32_t rank, struct copying *copying)
+link_shm_new(struct conn *conn, struct shm_ring *share, uint32_t rank, struct copying *copying)
 {
     struct link_shm *t = calloc(1, sizeof *t);
 
@@ -400,7 +400,7 @@ link_shm_new(struct conn *conn, struct share *share, uint32_t rank, struct copyi
     frame_ring_init(&t->ring, share);
     frame_reader_init(&t->reader);
     t->reader.buffers = &conn->pool->buffers;
-    bell_init(&t->bell, &t->ring.share, conn);
+    bell_init(&t->bell, &t->ring.shm, conn);
     ring_out_init(&t->out, &t->ring, &t->bell, copying, conn->pool->loop);
     uv_timer_init(conn->pool->loop, &t->timer);
     t->timer.data = t;

@@ -16,7 +16,7 @@ mesh_conn_closed(struct conn *c)
 
     group_conn_gone(m->mesh->group);
     free(c);
-    share_finish(&m->share);
+    shm_ring_finish(&m->shm);
     free(m);
 }
 
@@ -38,7 +38,7 @@ mesh_drop(struct mesh_conn *m)
     if (m->conn != NULL)
         conn_close(m->conn, mesh_conn_closed);
     else {
-        share_finish(&m->share);
+        shm_ring_finish(&m->shm);
         free(m);
     }
 }
@@ -145,11 +145,11 @@ mesh_offer(struct mesh_conn *m, struct group_hello *h)
 {
     ps_group *g = m->mesh->group;
 
-    if (!may_share(m) || (m->share.page == NULL && share_make(&m->share, ring_bytes(g), NULL) != PS_OK))
+    if (!may_share(m) || (m->shm.page == NULL && shm_ring_make(&m->shm, ring_bytes(g), NULL) != PS_OK))
         return;
-    h->share_token = m->share.token;
+    h->share_token = m->shm.token;
     h->share_pid = (uint32_t)getpid();
-    h->share_fd = (uint32_t)m->share.fd;
+    h->share_fd = (uint32_t)m->shm.fd;
 }
 
 void
@@ -158,7 +158,7 @@ mesh_take_offer(struct mesh_conn *m, struct group_hello *own)
     const struct group_hello *h = &m->hello;
 
     if (h->share_token != 0 && may_share(m) && h->share_pid <= INT32_MAX && h->share_fd <= INT32_MAX &&
-        share_find(&m->share, (pid_t)h->share_pid, (int)h->share_fd, h->share_token, NULL) == PS_OK)
+        shm_ring_find(&m->shm, (pid_t)h->share_pid, (int)h->share_fd, h->share_token, NULL) == PS_OK)
         own->share_token = h->share_token;
 }
 
@@ -169,8 +169,8 @@ mesh_up(struct mesh_conn *m)
 {
     struct mesh *mesh = m->mesh;
     ps_group *g = mesh->group;
-    struct link *l = m->share.page != NULL ? link_shm_new(m->conn, &m->share, m->rank, &g->copying)
-                                           : link_tcp_new(m->conn, m->rank, (uint32_t)g->options.timeout_ms);
+    struct link *l = m->shm.page != NULL ? link_shm_new(m->conn, &m->shm, m->rank, &g->copying)
+                                         : link_tcp_new(m->conn, m->rank, (uint32_t)g->options.timeout_ms);
     struct ps_error e;
 
     if (l == NULL) {

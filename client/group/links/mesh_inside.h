@@ -9,7 +9,7 @@
 
 #include "client/core/group/group_wire.h"
 #include "client/group/group_state.h"
-#include "common/net/share.h"
+#include "common/net/shm_ring.h"
 
 /*
  *     through the door:   MESH_GUEST ──► link
@@ -26,7 +26,7 @@ struct mesh_conn {
     unsigned tries;
     bool loopback, gone;
     struct group_hello hello; /* a guest's */
-    struct share share;       /* memory with the other side; zeroed: none */
+    struct shm_ring shm;      /* memory with the other side; zeroed: none */
     uv_connect_t connect;
     struct mesh_conn *next;
 };

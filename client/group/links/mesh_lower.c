@@ -5,7 +5,7 @@
 
 #include "client/group/links/mesh_inside.h"
 #include "common/core/cluster/address.h"
-#include "common/net/conn_pass.h"
+#include "common/net/conn_credentials.h"
 #include "common/net/sockname.h"
 
 #define MESH_TRIES    8   /* of a connection that is refused */
@@ -64,8 +64,8 @@ lower_frame(struct conn *c, const struct frame_head *head, const void *meta, con
              h.incarnation != t->members[m->rank].incarnation)
         lower_fail(m, PS_ERR_CLUSTER, "somebody else listens at its address", NULL);
     else {
-        if (h.share_token == 0 || h.share_token != m->share.token)
-            share_finish(&m->share); /* it could not find it */
+        if (h.share_token == 0 || h.share_token != m->shm.token)
+            shm_ring_finish(&m->shm); /* it could not find it */
         mesh_up(m);
     }
 }
@@ -166,7 +166,7 @@ connected(uv_connect_t *req, int status)
     }
     m->state = MESH_PROVING;
     if (conn_start(m->conn, group_congestion(g, m->loopback)) != PS_OK ||
-        conn_pass_connect(m->conn, ROLE_TRAIN) != PS_OK)
+        conn_credentials_connect(m->conn, ROLE_TRAIN) != PS_OK)
         lower_fail(m, PS_ERR_NOMEM, "no memory for a greeting", NULL);
 }
 

@@ -21,7 +21,7 @@ copy(void *arg, void *to, const void *from, size_t n)
         memcpy(to, from, n);
         return;
     }
-    way = copying_way(r->copying, r->ring->share.put);
+    way = copying_way(r->copying, r->ring->shm.put);
     begin = uv_hrtime();
     if (way == COPYING_STREAMED)
         copying_streamed(to, from, n);
@@ -48,7 +48,7 @@ ring_out_flush(struct ring_out *r)
     if (!r->unrung)
         return;
     r->unrung = false;
-    bell_ring(r->bell, SHARE_DATA);
+    bell_ring(r->bell, SHM_RING_DATA);
 }
 
 bool
@@ -60,7 +60,7 @@ ring_out_write(struct ring_out *r)
         return false;
     r->writing = true;
     while (r->queue.first != NULL) {
-        size_t room = room_for(r, r->ring->share.ring_bytes / 2), bytes;
+        size_t room = room_for(r, r->ring->shm.ring_bytes / 2), bytes;
 
         if (room == 0)
             break;
@@ -88,7 +88,7 @@ ring_out_at_once(struct ring_out *r, const struct link_out *out)
     pad = frame_pad(payload);
     if (room_for(r, out->head_len + payload + pad) < out->head_len + payload + pad)
         return false;
-    to = share_in(&r->ring->share);
+    to = shm_ring_in(&r->ring->shm);
     copy(r, to, out->head, out->head_len);
     for (size_t i = 0; i < out->parts_len; at += out->parts[i++].len)
         copy(r, to + at, out->parts[i].data, out->parts[i].len);

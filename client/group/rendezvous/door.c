@@ -9,7 +9,7 @@
 
 #include "client/group/rendezvous/post.h"
 #include "common/core/cluster/address.h"
-#include "common/net/conn_pass.h"
+#include "common/net/conn_credentials.h"
 #include "common/net/sockname.h"
 
 #define LOOK_MS 1000 /* how often silent guests are looked for */
@@ -175,7 +175,7 @@ connection_came(uv_stream_t *listener, int status)
     c->arg = d;
     if (uv_accept(listener, &c->u.stream) != 0 ||
         credentials_accept(d->credentials, c, DOOR_SILENCE_MS, NULL) != PS_OK || conn_start(c, NULL) != PS_OK ||
-        conn_pass_listen(c) != PS_OK) {
+        conn_credentials_listen(c) != PS_OK) {
         conn_close(c, guest_gone);
         return;
     }

@@ -5,7 +5,7 @@
  *     door_for(&d, MSG_GROUP_HELLO, mesh_guest, mesh);  // now connections that begin so are handed on
  *     door_close(&d, closed);
  *
- * Where this process has a token, each must prove to have the same one (common/net/conn_pass.h).
+ * Where this process has a token, each must prove to have the same one (common/net/conn_credentials.h).
  *
  * Strangers cannot hold it shut: what does not begin with a frame that somebody waits for, or says nothing for
  * DOOR_SILENCE_MS, is closed; past DOOR_GUESTS_MAX silent ones the oldest goes. */

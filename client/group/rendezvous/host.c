@@ -8,7 +8,7 @@
 
 #include "client/group/rendezvous/door.h"
 #include "client/group/rendezvous/post.h"
-#include "common/core/wire/meet_message.h"
+#include "common/core/wire/rendezvous_message.h"
 
 #define OWN 0
 
@@ -52,7 +52,7 @@ guest_ended(struct conn *c, const struct ps_error *why)
     struct host *h = g->host;
 
     (void)why;
-    meet_leave(&h->meet, g->number);
+    rendezvous_core_leave(&h->meet, g->number);
     guest_free(g);
     conn_close(c, guest_closed);
     tell(h); /* without it there may be enough */
@@ -68,7 +68,7 @@ guest_frame(struct conn *c, const struct frame_head *head, const void *meta, con
     (void)head;
     (void)meta;
     (void)payload;
-    meet_leave(&h->meet, g->number);
+    rendezvous_core_leave(&h->meet, g->number);
     guest_free(g);
     post_error(c, 0, PS_ERR_PROTOCOL, "a guest of a meeting waits until it is answered");
     conn_leave(c, CONN_LINGER_MS, guest_closed);
@@ -86,22 +86,22 @@ static const struct conn_events guest_events = {.meta = guest_meta, .frame = gue
 /* ---- Answers ---- */
 
 static bool
-send_table(struct conn *c, uint64_t request, const struct meet_table *t)
+send_table(struct conn *c, uint64_t request, const struct rendezvous_table *t)
 {
-    struct meet_message m;
+    struct rendezvous_message m;
 
-    meet_message(&m, t);
+    rendezvous_message(&m, t);
     return post_message(c, MSG_MET, request, &m.met.base);
 }
 
 static void
-tell_guest(struct host *h, const struct meet_answer *a)
+tell_guest(struct host *h, const struct rendezvous_answer *a)
 {
     struct host_guest *g;
     uint64_t request;
     struct conn *c;
 
-    HASH_FIND(hh, h->guests, &a->guest, sizeof a->guest, g);
+    HASH_FIND(hh, h->guests, &a->conn_id, sizeof a->conn_id, g);
     if (g == NULL)
         return;
     request = g->request;
@@ -116,7 +116,7 @@ tell_guest(struct host *h, const struct meet_answer *a)
 }
 
 static void
-tell_own(struct host *h, const struct meet_answer *a)
+tell_own(struct host *h, const struct rendezvous_answer *a)
 {
     h->in = false;
     if (a->table != NULL)
@@ -136,20 +136,20 @@ static void
 tell(struct host *h)
 {
     uint64_t now = uv_now(h->config.pool->loop), due;
-    struct meet_answer a;
+    struct rendezvous_answer a;
 
     if (h->telling)
         return;
     h->telling = true;
-    while (meet_next(&h->meet, now, &a))
-        if (a.guest == OWN)
+    while (rendezvous_core_next(&h->meet, now, &a))
+        if (a.conn_id == OWN)
             tell_own(h, &a);
         else
             tell_guest(h, &a);
     h->telling = false;
     if (uv_is_closing((uv_handle_t *)&h->timer))
         return;
-    due = meet_next_time(&h->meet);
+    due = rendezvous_core_next_time(&h->meet);
     if (due == UINT64_MAX)
         uv_timer_stop(&h->timer);
     else
@@ -162,7 +162,7 @@ static enum ps_err
 guest_come(struct host *h, const struct host_guest *g, const Psd__Meet *m, struct ps_error *e)
 {
     const struct host_config *k = &h->config;
-    struct meet_guest guest = meet_message_guest(m, g->number);
+    struct rendezvous_request guest = rendezvous_message_request(m, g->number);
 
     if (strcmp(m->cluster, k->cluster) != 0)
         return ps_fail(e, PS_ERR_CLUSTER, "this is %s of cluster '%.128s', worker %u belongs to '%.128s'", h->where,
@@ -177,7 +177,7 @@ guest_come(struct host *h, const struct host_guest *g, const Psd__Meet *m, struc
         return ps_fail(e, PS_ERR_TASK_TAKEN, "this is %s itself: another process has its index", h->where);
     if (h->away)
         return ps_fail(e, PS_ERR_CANCELLED, "%s is at the meeting of another worker", h->where);
-    return meet_come(&h->meet, &guest, uv_now(k->pool->loop), e);
+    return rendezvous_core_join(&h->meet, &guest, uv_now(k->pool->loop), e);
 }
 
 static enum ps_err
@@ -197,7 +197,7 @@ say_meeting(struct host *h, struct host_guest *g)
 {
     Psd__Meeting m = PSD__MEETING__INIT;
 
-    m.workers = meet_present(&h->meet, h->config.name);
+    m.workers = rendezvous_core_present(&h->meet, h->config.name);
     return post_message(g->conn, MSG_MEETING, g->request, &m.base);
 }
 
@@ -241,7 +241,7 @@ host_guest(void *arg, struct conn *c, const struct frame_head *head, const void 
         return;
     }
     if (!say_meeting(h, g)) {
-        meet_leave(&h->meet, g->number);
+        rendezvous_core_leave(&h->meet, g->number);
         guest_free(g);
         conn_close(c, guest_closed);
     }
@@ -249,14 +249,14 @@ host_guest(void *arg, struct conn *c, const struct frame_head *head, const void 
 }
 
 enum ps_err
-host_come(struct host *h, const struct meet_guest *own, struct ps_error *e)
+host_come(struct host *h, const struct rendezvous_request *own, struct ps_error *e)
 {
-    struct meet_guest guest = *own;
+    struct rendezvous_request guest = *own;
     enum ps_err err;
 
     ps_assert(!h->in);
-    guest.guest = OWN;
-    if ((err = meet_come(&h->meet, &guest, uv_now(h->config.pool->loop), e)) != PS_OK)
+    guest.conn_id = OWN;
+    if ((err = rendezvous_core_join(&h->meet, &guest, uv_now(h->config.pool->loop), e)) != PS_OK)
         return err;
     h->in = true;
     tell(h);
@@ -269,7 +269,7 @@ host_leave(struct host *h)
     if (!h->in)
         return;
     h->in = false;
-    meet_leave(&h->meet, OWN);
+    rendezvous_core_leave(&h->meet, OWN);
 }
 
 void
@@ -277,7 +277,8 @@ host_send_away(struct host *h)
 {
     host_leave(h);
     h->away = true;
-    meet_cancel_all(&h->meet, UINT64_MAX, PS_ERR_CANCELLED, "this worker has gone to the meeting of a lower one");
+    rendezvous_core_cancel_all(&h->meet, UINT64_MAX, PS_ERR_CANCELLED,
+                               "this worker has gone to the meeting of a lower one");
     tell(h);
 }
 
@@ -290,9 +291,9 @@ host_stay(struct host *h)
 void
 host_begin_settled(struct host *h)
 {
-    meet_set_unsure(&h->meet, false);
+    rendezvous_core_set_unsure(&h->meet, false);
     tell(h);
-    meet_set_unsure(&h->meet, true);
+    rendezvous_core_set_unsure(&h->meet, true);
 }
 
 /* ---- Life ---- */
@@ -310,8 +311,8 @@ host_init(struct host *h, const struct host_config *config)
 {
     *h = (struct host){.config = *config};
     snprintf(h->where, sizeof h->where, "worker %u", config->task);
-    meet_init(&h->meet, h->where, config->task, config->seed);
-    meet_set_unsure(&h->meet, true);
+    rendezvous_core_init(&h->meet, h->where, config->task, config->seed);
+    rendezvous_core_set_unsure(&h->meet, true);
     uv_timer_init(config->pool->loop, &h->timer);
     h->timer.data = h;
     h->handles = 1;
@@ -327,7 +328,7 @@ host_close(struct host *h)
 
         conn_close(c, guest_closed);
     }
-    meet_finish(&h->meet);
+    rendezvous_core_finish(&h->meet);
     arena_finish(&h->arena);
     uv_close((uv_handle_t *)&h->timer, timer_closed);
 }

@@ -1,5 +1,5 @@
-/* A worker that holds meetings where there are no shards: common/core/cluster/meet.h over connections that its door
- * hands on. Glue.
+/* A worker that holds meetings where there are no shards: common/core/cluster/rendezvous_core.h over connections that
+ * its door hands on. Glue.
  *
  *     host_init(&h, &config);
  *     door_for(door, MSG_MEET, host_guest, &h);
@@ -12,7 +12,7 @@
 #ifndef CLIENT_GROUP_HOST_H
 #define CLIENT_GROUP_HOST_H
 
-#include "common/core/cluster/meet.h"
+#include "common/core/cluster/rendezvous_core.h"
 #include "common/core/wire/wire.h"
 #include "common/net/conn.h"
 
@@ -23,15 +23,15 @@ struct host_config {
     const char *cluster, *name; /* of the group; borrowed until host_closed() */
     uint32_t task, workers;     /* of this one */
     uint64_t seed;
-    void (*met)(void *arg, const struct meet_table *t);    /* this worker's answer; t: valid during the call */
-    void (*failed)(void *arg, const struct ps_error *why); /* the same */
+    void (*met)(void *arg, const struct rendezvous_table *t); /* this worker's answer; t: valid during the call */
+    void (*failed)(void *arg, const struct ps_error *why);    /* the same */
     void *arg;
 };
 
 struct host {
     struct host_config config;
     char where[64]; /* "worker 0" */
-    struct meet meet;
+    struct rendezvous_core meet;
     struct arena arena;
     struct host_guest *guests; /* by number */
     uint64_t next_guest;
@@ -47,8 +47,8 @@ void host_init(struct host *h, const struct host_config *config);
 /* door_take for MEET; arg is the host. */
 void host_guest(void *arg, struct conn *c, const struct frame_head *head, const void *meta);
 
-/* own->guest is not looked at. Errors as meet_come(). met() may come from within. */
-enum ps_err host_come(struct host *h, const struct meet_guest *own, struct ps_error *e) PS_MUST_USE;
+/* own->conn_id is not looked at. Errors as rendezvous_core_join(). met() may come from within. */
+enum ps_err host_come(struct host *h, const struct rendezvous_request *own, struct ps_error *e) PS_MUST_USE;
 void host_leave(struct host *h); /* this worker; nothing when it is not in */
 
 void host_send_away(struct host *h);

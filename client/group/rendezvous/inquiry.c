@@ -9,7 +9,7 @@
 
 #include "client/api/resolve.h"
 #include "client/group/rendezvous/post.h"
-#include "common/net/conn_pass.h"
+#include "common/net/conn_credentials.h"
 #include "common/net/sockname.h"
 
 #define REQUEST_HELLO 1
@@ -238,7 +238,7 @@ connect_done(uv_connect_t *connect, int status)
         connect_next(q);
         return;
     }
-    if (conn_pass_connect(&ic->conn, ROLE_TRAIN) != PS_OK)
+    if (conn_credentials_connect(&ic->conn, ROLE_TRAIN) != PS_OK)
         fail(q, PS_ERR_NOMEM, "no memory to prove the token");
 }
 

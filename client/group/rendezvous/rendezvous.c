@@ -65,24 +65,24 @@ find_site(struct rendezvous *r)
 /* ---- Who comes ---- */
 
 /* This worker, to whoever holds the meeting. */
-static struct meet_guest
+static struct rendezvous_request
 own_guest(struct rendezvous *r)
 {
-    return (struct meet_guest){.name = r->config.name,
-                               .workers = r->workers,
-                               .task = r->task,
-                               .ranks_min = MIN(r->ask.ranks_min, r->workers),
-                               .settle_ms = r->ask.settle_ms,
-                               .timeout_ms = course_left_ms(&r->course, rendezvous_now_ms(r)),
-                               .incarnation = r->config.incarnation,
-                               .attempt = ++r->attempt,
-                               .epoch = r->ask.epoch,
-                               .address = r->site.mine,
-                               .host = r->config.host};
+    return (struct rendezvous_request){.name = r->config.name,
+                                       .workers = r->workers,
+                                       .task = r->task,
+                                       .ranks_min = MIN(r->ask.ranks_min, r->workers),
+                                       .settle_ms = r->ask.settle_ms,
+                                       .timeout_ms = course_left_ms(&r->course, rendezvous_now_ms(r)),
+                                       .incarnation = r->config.incarnation,
+                                       .attempt = ++r->attempt,
+                                       .epoch = r->ask.epoch,
+                                       .address = r->site.mine,
+                                       .host = r->config.host};
 }
 
 static Psd__Meet
-message_of(const struct rendezvous *r, const struct meet_guest *g)
+message_of(const struct rendezvous *r, const struct rendezvous_request *g)
 {
     Psd__Meet m = PSD__MEET__INIT;
 
@@ -109,7 +109,7 @@ on_connected(void *arg, const char *local)
     struct rendezvous *r = arg;
     Psd__Hello hello = PSD__HELLO__INIT;
     struct ps_error e = {0};
-    struct meet_guest own;
+    struct rendezvous_request own;
     char agent[128];
     Psd__Meet m;
 
@@ -203,7 +203,7 @@ ask_there(struct rendezvous *r, const char *address)
 static void
 host_here(struct rendezvous *r)
 {
-    struct meet_guest own;
+    struct rendezvous_request own;
     struct ps_error e = {0};
 
     if (!r->host.in) {
@@ -219,7 +219,7 @@ host_here(struct rendezvous *r)
 static void
 seek(struct rendezvous *r)
 {
-    if (course_seeks(&r->course, r->host.in && meet_is_settled(&r->host.meet, rendezvous_now_ms(r)))) {
+    if (course_seeks(&r->course, r->host.in && rendezvous_core_is_settled(&r->host.meet, rendezvous_now_ms(r)))) {
         ask_there(r, cluster_worker_address(r->config.cluster, r->course.at));
         return;
     }
@@ -310,9 +310,9 @@ rendezvous_watch(struct rendezvous *r)
 static void
 meet_nobody(struct rendezvous *r)
 {
-    struct meet_member self = {
+    struct rendezvous_member self = {
         .task = r->task, .incarnation = r->config.incarnation, .address = "", .host = r->config.host};
-    struct meet_table t = {.epoch = r->ask.epoch + 1, .ranks = 1, .members = &self};
+    struct rendezvous_table t = {.epoch = r->ask.epoch + 1, .ranks = 1, .members = &self};
 
     t.group = r->config.seed ^ t.epoch;
     rendezvous_host_met(r, &t);

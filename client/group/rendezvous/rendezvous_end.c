@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "client/group/rendezvous/rendezvous_inside.h"
-#include "common/core/wire/meet_message.h"
+#include "common/core/wire/rendezvous_message.h"
 
 void
 rendezvous_end(struct rendezvous *r, enum ps_err result)
@@ -104,10 +104,10 @@ rendezvous_met(struct rendezvous *r, const Psd__Met *m)
 }
 
 void
-rendezvous_host_met(void *arg, const struct meet_table *t)
+rendezvous_host_met(void *arg, const struct rendezvous_table *t)
 {
-    struct meet_message m;
+    struct rendezvous_message m;
 
-    meet_message(&m, t);
+    rendezvous_message(&m, t);
     rendezvous_met(arg, &m.met);
 }

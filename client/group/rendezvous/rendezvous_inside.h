@@ -63,7 +63,7 @@ void rendezvous_end(struct rendezvous *r, enum ps_err result); /* the error is s
 void rendezvous_met(struct rendezvous *r, const Psd__Met *m);
 
 /* host_config's, and site_config's failed(). */
-void rendezvous_host_met(void *arg, const struct meet_table *t);
+void rendezvous_host_met(void *arg, const struct rendezvous_table *t);
 void rendezvous_failed(void *arg, const struct ps_error *why);
 
 /* Who is asked now: "worker 0 at 127.0.0.1:4000". */

@@ -56,9 +56,9 @@ enum ps_lapse {
     PS_LAPSE_FAIL = 1    /* what waits for a lost worker ends with PS_ERR_STEP_FAILED */
 };
 
-/* ps_client_options.patience_us and ps_group_options.patience_us: do not poll.
+/* ps_client_options.adaptive_spin_us and ps_group_options.adaptive_spin_us: do not poll.
  * Since: 0.1 */
-#define PS_PATIENCE_NONE UINT32_MAX
+#define PS_SPIN_NEVER UINT32_MAX
 
 /* How frames travel to a shard, or to another rank of a group (ps_group.h).
  * Since: 0.1 */
@@ -93,8 +93,8 @@ struct ps_client_options {
     int progress_thread;         /* nonzero: drive the network from a hidden thread */
     uint32_t spin_us;            /* poll this long before sleeping while waiting, microseconds, whatever comes; the
                                     progress thread always sleeps */
-    uint32_t patience_us;        /* poll up to this long before sleeping, where what is waited for has lately come in
-                                    that time; 0: 50, or, on a single processor, not at all; PS_PATIENCE_NONE: not */
+    uint32_t adaptive_spin_us;   /* poll up to this long before sleeping, where what is waited for has lately come in
+                               that time; 0: 50, or, on a single processor, not at all; PS_SPIN_NEVER: not */
     int observer;    /* nonzero: look only (psctl, an evaluator); no worker index is taken, and opening does not
                         wait for shards that are not there. A cluster's evaluator observes in any case, but waits
                         for them */

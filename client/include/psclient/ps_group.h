@@ -136,9 +136,10 @@ struct ps_group_options {
     enum ps_algorithm algorithm;
     size_t segment_bytes; /* largest message, 64 to 4,194,304; 0: chosen */
     enum ps_transport transport;
-    int progress_thread;  /* nonzero: a hidden thread drives the network, so that communication overlaps computing */
-    uint32_t spin_us;     /* poll this long before sleeping while waiting, microseconds, whatever comes */
-    uint32_t patience_us; /* poll up to this long before sleeping, where that has lately paid; as ps_client_options' */
+    int progress_thread; /* nonzero: a hidden thread drives the network, so that communication overlaps computing */
+    uint32_t spin_us;    /* poll this long before sleeping while waiting, microseconds, whatever comes */
+    uint32_t
+        adaptive_spin_us; /* poll up to this long before sleeping, where that has lately paid; as ps_client_options' */
     const char *congestion; /* TCP congestion control; NULL: "reno" to loopback addresses, else the system's; "": the
                                system's everywhere */
     uint64_t incarnation;   /* which life of the worker this is; 0: random. For tests and replays */

@@ -56,7 +56,7 @@ keyring_is_secret(const char *text, size_t n)
 
 /* Bytes up to the next colon, or all. */
 static size_t
-field(const char *text, size_t n)
+keyring_field_len(const char *text, size_t n)
 {
     const char *colon = memchr(text, ':', n);
 
@@ -83,7 +83,7 @@ take_secret(struct key *k, const char *source, const char *text, size_t n, struc
 enum ps_err
 key_parse(struct key *k, const char *source, const char *text, size_t n, struct ps_error *e)
 {
-    size_t name = field(text, n), role;
+    size_t name = keyring_field_len(text, n), role;
 
     *k = (struct key){.role = ROLE_ADMIN};
     if (name == n)
@@ -95,7 +95,7 @@ key_parse(struct key *k, const char *source, const char *text, size_t n, struct 
     memcpy(k->name, text, name);
     text += name + 1;
     n -= name + 1;
-    if ((role = field(text, n)) < n) {
+    if ((role = keyring_field_len(text, n)) < n) {
         if ((k->role = role_of(text, role)) == ROLE_NONE)
             return ps_fail(e, PS_ERR_CONFIG, "%s: the role of token '%s' is none of read, train and admin", source,
                            k->name);
@@ -128,7 +128,7 @@ is_blank(char c)
 
 /* The line without its comment and the blanks around it. */
 static size_t
-strip(const char **text, size_t n)
+keyring_strip_line(const char **text, size_t n)
 {
     const char *comment = memchr(*text, '#', n);
 
@@ -149,7 +149,7 @@ keyring_lines(const char *source, const char *text, size_t n, keyring_line *take
 
     for (size_t number = 1; err == PS_OK && n > 0; number++) {
         const char *end = memchr(text, '\n', n), *line = text;
-        size_t len = end != NULL ? (size_t)(end - text) : n, bare = strip(&line, len);
+        size_t len = end != NULL ? (size_t)(end - text) : n, bare = keyring_strip_line(&line, len);
 
         snprintf(called, sizeof called, "%s:%zu", source, number);
         if (bare > 0)

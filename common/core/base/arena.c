@@ -13,7 +13,7 @@ struct arena_chunk {
 };
 
 static void *
-fail(struct arena *a, enum ps_err why)
+arena_fail(struct arena *a, enum ps_err why)
 {
     a->exceeded = why;
     return NULL;
@@ -46,12 +46,12 @@ arena_alloc(struct arena *a, size_t size)
 
     /* Nothing takes no room, but still an address of its own. */
     if (size > ARENA_BYTES_MAX)
-        return fail(a, PS_ERR_LIMIT);
+        return arena_fail(a, PS_ERR_LIMIT);
     size = round_up(MAX(size, 1), ARENA_ALIGN);
     if (size > ARENA_BYTES_MAX - a->total)
-        return fail(a, PS_ERR_LIMIT);
+        return arena_fail(a, PS_ERR_LIMIT);
     if ((a->now == NULL || size > a->now->size - a->used) && !chunk_add(a, size))
-        return fail(a, PS_ERR_NOMEM);
+        return arena_fail(a, PS_ERR_NOMEM);
     place = a->now->bytes + a->used;
     a->used += size;
     a->total += size;

@@ -6,7 +6,7 @@
 
 /* The next character of valid UTF-8. */
 static const char *
-next(const char *at)
+pattern_next_char(const char *at)
 {
     do
         at++;
@@ -25,13 +25,13 @@ pattern_matches(const char *pattern, const char *name)
             taken = name;
         } else if (*pattern == '?') {
             pattern++;
-            name = next(name);
+            name = pattern_next_char(name);
         } else if (*pattern == *name) {
             pattern++;
             name++;
         } else if (star != NULL) {
             pattern = star;
-            name = taken = next(taken);
+            name = taken = pattern_next_char(taken);
         } else {
             return false;
         }

@@ -116,7 +116,7 @@ runs_of(size_t n)
 
 /* How many elements TOP_K takes at most. */
 static size_t
-most(const struct ps_compress *how, size_t n)
+codec_top_k_max(const struct ps_compress *how, size_t n)
 {
     double k = ceil((how->fraction > 0 ? how->fraction : PS_COMPRESS_FRACTION) * (double)n);
 
@@ -143,14 +143,14 @@ fixed_size(enum ps_compress_kind kind, size_t n)
 size_t
 codec_size_max(const struct ps_compress *how, size_t n)
 {
-    return how->kind == PS_COMPRESS_TOP_K ? 4 + 8 * most(how, n) : fixed_size(how->kind, n);
+    return how->kind == PS_COMPRESS_TOP_K ? 4 + 8 * codec_top_k_max(how, n) : fixed_size(how->kind, n);
 }
 
 /* ---- A run of at most CODEC_RUN elements ---- */
 
 /* What is to be encoded: of gradients alone they themselves. */
 static const float *
-take(const struct codec_kernels *k, size_t n, const float *gradient, const float *residual, float *room)
+codec_add_residual(const struct codec_kernels *k, size_t n, const float *gradient, const float *residual, float *room)
 {
     if (residual == NULL)
         return gradient;
@@ -219,7 +219,7 @@ runs_encode(enum ps_compress_kind kind, size_t n, const float *gradient, const f
     }
     for (size_t i = 0; i < runs_of(n); i++) {
         size_t first = i * CODEC_RUN, len = MIN(n - first, (size_t)CODEC_RUN);
-        const float *e = take(k, len, gradient + first, residual != NULL ? residual + first : NULL, room);
+        const float *e = codec_add_residual(k, len, gradient + first, residual != NULL ? residual + first : NULL, room);
 
         if (kind == PS_COMPRESS_INT8)
             scales[i] = int8_run(k, len, e, bytes + first);
@@ -236,7 +236,7 @@ runs_encode(enum ps_compress_kind kind, size_t n, const float *gradient, const f
 /* ---- The largest few ---- */
 
 static uint32_t
-magnitude(float x)
+codec_magnitude(float x)
 {
     return half_bits(x) & 0x7fffffff;
 }
@@ -257,8 +257,8 @@ kth_largest(size_t n, const float *x, size_t k, size_t *equal)
 
         memset(count, 0, sizeof count);
         for (size_t i = 0; i < n; i++)
-            if (magnitude(x[i]) >> shift >> bits == prefix)
-                count[magnitude(x[i]) >> shift & digit]++;
+            if (codec_magnitude(x[i]) >> shift >> bits == prefix)
+                count[codec_magnitude(x[i]) >> shift & digit]++;
         for (; count[digit] < k; digit--)
             k -= count[digit];
         prefix = prefix << bits | digit;
@@ -269,13 +269,13 @@ kth_largest(size_t n, const float *x, size_t k, size_t *equal)
 
 /* Their indices, rising; how many. */
 static uint32_t
-pick(size_t n, const float *x, size_t k, uint32_t *index)
+codec_pick_largest(size_t n, const float *x, size_t k, uint32_t *index)
 {
     size_t equal;
     uint32_t least = kth_largest(n, x, k, &equal), count = 0;
 
     for (size_t i = 0; i < n; i++) {
-        uint32_t size = magnitude(x[i]);
+        uint32_t size = codec_magnitude(x[i]);
 
         if (size < least || size == 0 || (size == least && equal == 0))
             continue;
@@ -297,10 +297,11 @@ top_k_encode(const struct ps_compress *how, size_t n, const float *gradient, con
         size_t len = MIN(n - i, (size_t)CODEC_RUN);
         float room[CODEC_RUN];
 
-        memcpy(left + i, take(kernels_chosen(), len, gradient + i, residual != NULL ? residual + i : NULL, room),
+        memcpy(left + i,
+               codec_add_residual(kernels_chosen(), len, gradient + i, residual != NULL ? residual + i : NULL, room),
                len * sizeof *room);
     }
-    count = pick(n, e, most(how, n), index);
+    count = codec_pick_largest(n, e, codec_top_k_max(how, n), index);
     memcpy(out, &count, sizeof count);
     value = (float *)(index + count);
     for (uint32_t i = 0; i < count; i++) {

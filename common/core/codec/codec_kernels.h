@@ -14,43 +14,43 @@ typedef float floats_anywhere __attribute__((vector_size(KERNEL_LANES * 4), may_
 
 /* x, brought to [-most, most]; NaN stays. */
 static inline float
-within(float x, float most)
+codec_clamp(float x, float most)
 {
     x = x > most ? most : x;
     return x < -most ? -most : x;
 }
 
 static void
-feed(size_t n, const float *restrict gradient, const float *restrict residual, float *restrict e)
+codec_add(size_t n, const float *restrict gradient, const float *restrict residual, float *restrict e)
 {
     for (size_t i = 0; i < n; i++)
-        e[i] = within(gradient[i] + residual[i], 0x1p127f);
+        e[i] = codec_clamp(gradient[i] + residual[i], 0x1p127f);
 }
 
 static void
-limit(size_t n, const float *restrict x, float most, float *restrict y)
+codec_limit(size_t n, const float *restrict x, float most, float *restrict y)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = within(x[i], most);
+        y[i] = codec_clamp(x[i], most);
 }
 
 static void
-rest(size_t n, const float *restrict e, const float *restrict decoded, float *restrict residual)
+codec_residual(size_t n, const float *restrict e, const float *restrict decoded, float *restrict residual)
 {
     for (size_t i = 0; i < n; i++)
         residual[i] = e[i] - decoded[i];
 }
 
 static void
-undo(size_t n, const float *restrict decoded, const float *restrict gradient, float *restrict residual)
+codec_undo_residual(size_t n, const float *restrict decoded, const float *restrict gradient, float *restrict residual)
 {
     for (size_t i = 0; i < n; i++)
-        residual[i] = within(residual[i] + (decoded[i] - gradient[i]), 0x1p127f);
+        residual[i] = codec_clamp(residual[i] + (decoded[i] - gradient[i]), 0x1p127f);
 }
 
 /* Magnitudes compare as their bits do. */
 static float
-largest(size_t n, const float *x)
+codec_largest(size_t n, const float *x)
 {
     int32_t most = 0;
 
@@ -64,7 +64,7 @@ largest(size_t n, const float *x)
 
 /* 1.5 * 2^23 + x has no digits behind the point: adding it rounds x to nearest even. */
 static void
-quantize(size_t n, const float *restrict x, float scale, int8_t *restrict q)
+codec_quantize(size_t n, const float *restrict x, float scale, int8_t *restrict q)
 {
     for (size_t i = 0; i < n; i++) {
         float steps = x[i] / scale;
@@ -76,13 +76,13 @@ quantize(size_t n, const float *restrict x, float scale, int8_t *restrict q)
 }
 
 static void
-expand(size_t n, const int8_t *restrict q, float scale, float *restrict x)
+codec_expand(size_t n, const int8_t *restrict q, float scale, float *restrict x)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = (float)q[i] * scale;
 }
 
-/* The same as within(). Both instructions give their second operand when one is NaN. */
+/* The same as codec_clamp(). Both instructions give their second operand when one is NaN. */
 KERNEL_INLINE floats
 lanes_within(floats x, float most)
 {
@@ -121,9 +121,9 @@ half_encode(size_t n, const float *gradient, const float *residual, float *left,
         *(floats_anywhere *)(left + i) = e - half_load(h + i);
     }
     for (; i < n; i++) {
-        float e = within(gradient[i] + residual[i], 0x1p127f);
+        float e = codec_clamp(gradient[i] + residual[i], 0x1p127f);
 
-        h[i] = half_from_float(within(e, HALF_MOST));
+        h[i] = half_from_float(codec_clamp(e, HALF_MOST));
         left[i] = e - half_to_float(h[i]);
     }
 }
@@ -140,12 +140,13 @@ bfloat_encode(size_t n, const float *gradient, const float *residual, float *lef
         *(floats_anywhere *)(left + i) = e - bfloat_load(h + i);
     }
     for (; i < n; i++) {
-        float e = within(gradient[i] + residual[i], 0x1p127f);
+        float e = codec_clamp(gradient[i] + residual[i], 0x1p127f);
 
         h[i] = bfloat_from_float(e);
         left[i] = e - bfloat_to_float(h[i]);
     }
 }
 
-const struct codec_kernels KERNEL_TABLE = {feed,     limit,  rest,        undo,         largest,
-                                           quantize, expand, half_encode, bfloat_encode};
+const struct codec_kernels KERNEL_TABLE = {codec_add,           codec_limit,   codec_residual,
+                                           codec_undo_residual, codec_largest, codec_quantize,
+                                           codec_expand,        half_encode,   bfloat_encode};

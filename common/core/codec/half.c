@@ -21,7 +21,7 @@ half_kernels_of(enum isa isa)
 /* isa_chosen() gives none that is not supported. To ask anew would cost more than many a call: CPUID is slow, and in a
  * virtual machine it takes microseconds. */
 static const struct half_kernels *
-chosen(void)
+half_chosen_kernels(void)
 {
     return kernels[isa_chosen()];
 }
@@ -29,23 +29,23 @@ chosen(void)
 void
 half_from_floats(size_t n, const float *x, uint16_t *h)
 {
-    chosen()->half_from_floats(n, x, h);
+    half_chosen_kernels()->half_from_floats(n, x, h);
 }
 
 void
 half_to_floats(size_t n, const uint16_t *h, float *x)
 {
-    chosen()->half_to_floats(n, h, x);
+    half_chosen_kernels()->half_to_floats(n, h, x);
 }
 
 void
 bfloat_from_floats(size_t n, const float *x, uint16_t *h)
 {
-    chosen()->bfloat_from_floats(n, x, h);
+    half_chosen_kernels()->bfloat_from_floats(n, x, h);
 }
 
 void
 bfloat_to_floats(size_t n, const uint16_t *h, float *x)
 {
-    chosen()->bfloat_to_floats(n, h, x);
+    half_chosen_kernels()->bfloat_to_floats(n, h, x);
 }

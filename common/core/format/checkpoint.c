@@ -1,6 +1,6 @@
 /* The struct: definitions, checked as if a worker had sent them (they go through wire_decode()), and variables in order
  * of their names. */
-#include "common/core/format/checkpoint_inside.h"
+#include "common/core/format/checkpoint_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,8 @@ checkpoint_no_memory(struct ps_error *e)
 
 /* A heap copy of a message as wire_decode() lets it through. */
 static enum ps_err
-decode(enum msg_type type, const void *bytes, size_t len, struct arena *arena, struct wire_msg *msg, struct ps_error *e)
+checkpoint_decode_copy(enum msg_type type, const void *bytes, size_t len, struct arena *arena, struct wire_msg *msg,
+                       struct ps_error *e)
 {
     struct frame_head head = {
         .version = FRAME_VERSION, .type = (uint16_t)type, .meta_len = (uint32_t)len, .request = 1};
@@ -63,7 +64,7 @@ decode_declare(const void *bytes, size_t len, Psd__Declare **out, struct ps_erro
 {
     struct arena arena = {0};
     struct wire_msg msg;
-    enum ps_err err = decode(MSG_DECLARE, bytes, len, &arena, &msg, e);
+    enum ps_err err = checkpoint_decode_copy(MSG_DECLARE, bytes, len, &arena, &msg, e);
 
     if (err == PS_OK && (*out = wire_copy(&msg.u.declare->base)) == NULL)
         err = checkpoint_no_memory(e);
@@ -93,7 +94,7 @@ decode_job(const void *bytes, size_t len, Psd__Job **out, struct ps_error *e)
         err = checkpoint_no_memory(e);
     if (err == PS_OK) {
         protobuf_c_message_pack(&hello.base, frame);
-        err = decode(MSG_HELLO, frame, len, &arena, &msg, e);
+        err = checkpoint_decode_copy(MSG_HELLO, frame, len, &arena, &msg, e);
     }
     if (err == PS_OK && (*out = wire_copy(&msg.u.hello->job->base)) == NULL)
         err = checkpoint_no_memory(e);
@@ -203,7 +204,7 @@ checkpoint_blocks(const struct checkpoint *c)
 
 /* Takes v's messages, also when it fails. */
 static enum ps_err
-insert(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
+checkpoint_insert_variable(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
 {
     size_t at = place_of(c, v.declared->name), room = MAX(2 * c->variables_room, 16u);
     struct checkpoint_variable *grown = c->variables;
@@ -227,7 +228,7 @@ insert(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
 
 /* The definitions are checked already. Takes v's messages. */
 static enum ps_err
-add(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
+checkpoint_add_checked(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
 {
     const struct checkpoint_variable *there = checkpoint_find(c, v.declared->name);
     char text[PS_ERROR_TEXT_MAX];
@@ -243,7 +244,7 @@ add(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
         return err;
     }
     wire_layout(v.declared, &v.layout);
-    return insert(c, v, e);
+    return checkpoint_insert_variable(c, v, e);
 }
 
 enum ps_err
@@ -255,7 +256,7 @@ checkpoint_add_packed(struct checkpoint *c, struct span declared, struct span no
     if ((err = decode_declare(declared.data, declared.len, &v.declared, e)) == PS_OK &&
         (err = decode_declare(now.data, now.len, &v.now, e)) == PS_OK &&
         (err = check_now(v.declared, v.now, e)) == PS_OK)
-        return add(c, v, e);
+        return checkpoint_add_checked(c, v, e);
     variable_finish(&v);
     return err;
 }

@@ -1,6 +1,6 @@
 /* The manifest from its text: jansson makes the tree, each member is checked by itself, and what is said twice against
  * each other. */
-#include "common/core/format/checkpoint_inside.h"
+#include "common/core/format/checkpoint_internal.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -15,7 +15,7 @@
 #define PLACE_MAX  64
 
 /* Where in the manifest we are, for sentences. */
-struct reader {
+struct manifest_reader {
     struct checkpoint *c;
     struct ps_error *e;
     char place[PLACE_MAX]; /* "variables[3]." */
@@ -25,7 +25,7 @@ struct reader {
     ps_fail((r)->e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": %s%s: " format, (r)->place, member, __VA_ARGS__)
 
 static enum ps_err
-read_count(struct reader *r, const json_t *object, const char *member, uint64_t most, uint64_t *out)
+read_count(struct manifest_reader *r, const json_t *object, const char *member, uint64_t most, uint64_t *out)
 {
     const json_t *value = json_object_get(object, member);
 
@@ -36,7 +36,7 @@ read_count(struct reader *r, const json_t *object, const char *member, uint64_t 
 }
 
 static enum ps_err
-read_text(struct reader *r, const json_t *object, const char *member, const char **out)
+read_text(struct manifest_reader *r, const json_t *object, const char *member, const char **out)
 {
     const json_t *value = json_object_get(object, member);
 
@@ -48,7 +48,7 @@ read_text(struct reader *r, const json_t *object, const char *member, const char
 
 /* The bytes that hexadecimal digits stand for, freed by the caller. */
 static enum ps_err
-read_hex(struct reader *r, const json_t *object, const char *member, struct span *out)
+read_hex(struct manifest_reader *r, const json_t *object, const char *member, struct span *out)
 {
     const char *digits;
     enum ps_err err = read_text(r, object, member, &digits);
@@ -67,7 +67,7 @@ read_hex(struct reader *r, const json_t *object, const char *member, struct span
 
 /* An error of what was read, with its place before it. */
 static enum ps_err
-placed(struct reader *r, const char *member, enum ps_err err, const struct ps_error *why)
+checkpoint_parse_error_at(struct manifest_reader *r, const char *member, enum ps_err err, const struct ps_error *why)
 {
     if (err == PS_OK || err == PS_ERR_NOMEM)
         return err == PS_OK ? PS_OK : checkpoint_no_memory(r->e);
@@ -75,7 +75,7 @@ placed(struct reader *r, const char *member, enum ps_err err, const struct ps_er
 }
 
 static enum ps_err
-read_job(struct reader *r, const json_t *job)
+read_job(struct manifest_reader *r, const json_t *job)
 {
     struct span declared = {0}, now = {0};
     const char *name;
@@ -87,7 +87,8 @@ read_job(struct reader *r, const json_t *job)
         return ps_fail(r->e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": job: expected an object");
     if ((err = read_text(r, job, "name", &name)) == PS_OK && (err = read_hex(r, job, "declared", &declared)) == PS_OK &&
         (err = read_hex(r, job, "now", &now)) == PS_OK &&
-        (err = placed(r, "declared", checkpoint_set_job_packed(r->c, declared, now, &why), &why)) == PS_OK &&
+        (err = checkpoint_parse_error_at(r, "declared", checkpoint_set_job_packed(r->c, declared, now, &why), &why)) ==
+            PS_OK &&
         strcmp(name, r->c->declared->name) != 0)
         err = REFUSE(r, "name", "'%.*s', and the definition says '%.*s'", NAME_SHOWN, name, NAME_SHOWN,
                      r->c->declared->name);
@@ -97,7 +98,7 @@ read_job(struct reader *r, const json_t *job)
 }
 
 static enum ps_err
-read_share(struct reader *r, const json_t *object, struct checkpoint_share *out)
+read_share(struct manifest_reader *r, const json_t *object, struct checkpoint_share *out)
 {
     enum ps_err err;
 
@@ -108,7 +109,7 @@ read_share(struct reader *r, const json_t *object, struct checkpoint_share *out)
 }
 
 static enum ps_err
-read_shares(struct reader *r, const json_t *list)
+read_shares(struct manifest_reader *r, const json_t *list)
 {
     const json_t *object;
     enum ps_err err;
@@ -131,7 +132,7 @@ read_shares(struct reader *r, const json_t *list)
 
 /* What is written for people must be what the definition says: else one of them is damaged. */
 static enum ps_err
-check_told(struct reader *r, const json_t *object, const struct checkpoint_variable *v)
+check_told(struct manifest_reader *r, const json_t *object, const struct checkpoint_variable *v)
 {
     const json_t *shape = json_object_get(object, "shape");
     uint64_t blocks, slots;
@@ -152,7 +153,7 @@ check_told(struct reader *r, const json_t *object, const struct checkpoint_varia
 }
 
 static enum ps_err
-read_variable(struct reader *r, const json_t *object)
+read_variable(struct manifest_reader *r, const json_t *object)
 {
     struct span declared = {0}, now = {0};
     const struct checkpoint_variable *v;
@@ -165,7 +166,7 @@ read_variable(struct reader *r, const json_t *object)
         (err = read_hex(r, object, "now", &now)) == PS_OK) {
         err = checkpoint_find(r->c, name) != NULL
                   ? REFUSE(r, "name", "'%.*s' is there twice", NAME_SHOWN, name)
-                  : placed(r, "declared", checkpoint_add_packed(r->c, declared, now, &why), &why);
+                  : checkpoint_parse_error_at(r, "declared", checkpoint_add_packed(r->c, declared, now, &why), &why);
     }
     free((void *)declared.data);
     free((void *)now.data);
@@ -177,7 +178,7 @@ read_variable(struct reader *r, const json_t *object)
 }
 
 static enum ps_err
-read_variables(struct reader *r, const json_t *list)
+read_variables(struct manifest_reader *r, const json_t *list)
 {
     const json_t *object;
     enum ps_err err;
@@ -199,7 +200,7 @@ read_variables(struct reader *r, const json_t *list)
 }
 
 static enum ps_err
-read_file(struct reader *r, const json_t *object, enum checkpoint_file file)
+read_file(struct manifest_reader *r, const json_t *object, enum checkpoint_file file)
 {
     const char *name, *sha256;
     enum ps_err err;
@@ -217,7 +218,7 @@ read_file(struct reader *r, const json_t *object, enum checkpoint_file file)
 }
 
 static enum ps_err
-read_files(struct reader *r, const json_t *list)
+read_files(struct manifest_reader *r, const json_t *list)
 {
     enum ps_err err = PS_OK;
 
@@ -230,7 +231,7 @@ read_files(struct reader *r, const json_t *list)
 }
 
 static enum ps_err
-read_head(struct reader *r, const json_t *root)
+read_head(struct manifest_reader *r, const json_t *root)
 {
     const char *version;
     uint64_t format;
@@ -257,7 +258,7 @@ read_head(struct reader *r, const json_t *root)
 enum ps_err
 checkpoint_parse(struct span text, struct checkpoint *out, struct ps_error *e)
 {
-    struct reader r = {.c = out, .e = e};
+    struct manifest_reader r = {.c = out, .e = e};
     json_error_t where;
     json_t *root;
     enum ps_err err;

@@ -1,6 +1,6 @@
 /* The manifest as text. Definitions are written as the messages that workers sent, in hexadecimal, so that a restored
  * variable is the declared one to the last bit; beside them stands the same as text, for people. */
-#include "common/core/format/checkpoint_inside.h"
+#include "common/core/format/checkpoint_internal.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -14,7 +14,7 @@
 
 /* A message as hexadecimal digits; NULL: no memory. */
 static json_t *
-hex(const ProtobufCMessage *m)
+checkpoint_text_hex(const ProtobufCMessage *m)
 {
     size_t len;
     uint8_t *bytes = checkpoint_pack(m, &len);
@@ -37,7 +37,7 @@ describe_job(const struct checkpoint *c)
 
     wire_job_options(c->now, options, sizeof options);
     return json_pack("{s:s, s:s, s:o, s:o}", "name", c->declared->name, "options", options, "declared",
-                     hex(&c->declared->base), "now", hex(&c->now->base));
+                     checkpoint_text_hex(&c->declared->base), "now", checkpoint_text_hex(&c->now->base));
 }
 
 static json_t *
@@ -60,10 +60,11 @@ describe_variable(const struct checkpoint_variable *v)
     char text[PS_OPTIMIZER_TEXT_MAX];
 
     ps_optimizer_describe(&optimizer, text, sizeof text);
-    return json_pack(
-        "{s:s, s:o, s:I, s:I, s:s, s:s, s:o, s:o}", "name", v->declared->name, "shape", describe_shape(v->declared),
-        "blocks", (json_int_t)v->layout.blocks, "slots", (json_int_t)v->layout.slots, "optimizer", text, "initializer",
-        initializer_name((int)v->declared->init->kind), "declared", hex(&v->declared->base), "now", hex(&v->now->base));
+    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:s, s:o, s:o}", "name", v->declared->name, "shape",
+                     describe_shape(v->declared), "blocks", (json_int_t)v->layout.blocks, "slots",
+                     (json_int_t)v->layout.slots, "optimizer", text, "initializer",
+                     initializer_name((int)v->declared->init->kind), "declared",
+                     checkpoint_text_hex(&v->declared->base), "now", checkpoint_text_hex(&v->now->base));
 }
 
 /* Each appends to a list that is the caller's; false: no memory. */

@@ -70,7 +70,7 @@ safetensors_finish(struct safetensors *s)
 
 /* False: more than can be counted. */
 static bool
-measure(struct safetensors_tensor *t)
+safetensors_measure(struct safetensors_tensor *t)
 {
     uint64_t bytes = safetensors_type_bytes(t->type);
 
@@ -83,7 +83,7 @@ measure(struct safetensors_tensor *t)
 
 /* Copies t but for its name, which is copied, too. False: no memory. */
 static bool
-append(struct safetensors *s, const struct safetensors_tensor *t, const char *name)
+safetensors_append(struct safetensors *s, const struct safetensors_tensor *t, const char *name)
 {
     size_t room = MAX(2 * s->room, 16u);
     struct safetensors_tensor *grown;
@@ -118,7 +118,7 @@ by_place(const void *a, const void *b)
 }
 
 static void
-sort(struct safetensors *s, int (*order)(const void *, const void *))
+safetensors_sort(struct safetensors *s, int (*order)(const void *, const void *))
 {
     if (s->len > 0)
         qsort(s->tensors, s->len, sizeof *s->tensors, order);
@@ -152,9 +152,9 @@ safetensors_add(struct safetensors *s, const char *name, enum safetensors_type t
     if (rank > 0)
         memcpy(t.dims, dims, rank * sizeof *dims);
     t.begin = s->bytes; /* of the values, until there is a header */
-    if (!measure(&t) || s->bytes + t.bytes > VALUES_MAX)
+    if (!safetensors_measure(&t) || s->bytes + t.bytes > VALUES_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "tensor '%.*s' makes the file larger than 2^62 bytes", NAME_SHOWN, name);
-    if (!append(s, &t, name))
+    if (!safetensors_append(s, &t, name))
         return no_memory(e);
     s->bytes += t.bytes;
     return PS_OK;
@@ -162,7 +162,7 @@ safetensors_add(struct safetensors *s, const char *name, enum safetensors_type t
 
 /* NULL: no memory. */
 static json_t *
-describe(const struct safetensors_tensor *t)
+safetensors_describe(const struct safetensors_tensor *t)
 {
     json_t *shape = json_array();
 
@@ -187,7 +187,7 @@ describe_all(const struct safetensors *s, const char *made_by, const struct safe
         (void)json_object_set_new(metadata, notes[i].name, json_string(notes[i].text));
     root = json_pack("{s:o}", SAFETENSORS_METADATA, metadata);
     for (i = 0; root != NULL && i < s->len; i++)
-        if (json_object_set_new(root, s->tensors[i].name, describe(&s->tensors[i])) != 0)
+        if (json_object_set_new(root, s->tensors[i].name, safetensors_describe(&s->tensors[i])) != 0)
             break;
     if (root != NULL && i == s->len)
         text = json_dumps(root, JSON_COMPACT);
@@ -206,7 +206,7 @@ check_names(const struct safetensors *s, struct ps_error *e)
 
 /* The text with its length before it and spaces behind it. */
 static char *
-frame(const char *text, size_t len, uint64_t bytes)
+safetensors_add_length(const char *text, size_t len, uint64_t bytes)
 {
     uint64_t json_bytes = htole64(bytes - PREFIX);
     char *head = malloc(bytes);
@@ -235,7 +235,7 @@ safetensors_head_notes(struct safetensors *s, const char *made_by, const struct 
     *head = NULL;
     s->data = round_up(PREFIX + len, SAFETENSORS_ALIGN);
     if (text != NULL && s->data - PREFIX <= SAFETENSORS_HEAD_MAX)
-        *head = frame(text, len, s->data);
+        *head = safetensors_add_length(text, len, s->data);
     free(text);
     if (s->data - PREFIX > SAFETENSORS_HEAD_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "the header of a file with %zu tensors would have %zu bytes; the limit is %ju",
@@ -245,7 +245,7 @@ safetensors_head_notes(struct safetensors *s, const char *made_by, const struct 
     for (size_t i = 0; i < s->len; i++)
         s->tensors[i].begin += s->data;
     s->bytes += s->data;
-    sort(s, by_name);
+    safetensors_sort(s, by_name);
     return check_names(s, e);
 }
 
@@ -271,7 +271,7 @@ safetensors_head_bytes(const char *file, const uint8_t first[8], uint64_t file_b
 }
 
 /* A tensor while it is read, for sentences. */
-struct entry {
+struct safetensors_entry {
     const char *file, *name;
     struct safetensors_tensor tensor;
     struct ps_error *e;
@@ -281,7 +281,7 @@ struct entry {
     ps_fail((x)->e, PS_ERR_DATA, "%s: tensor '%.*s': " format, (x)->file, NAME_SHOWN, (x)->name, __VA_ARGS__)
 
 static enum ps_err
-read_type(struct entry *x, const json_t *dtype)
+read_type(struct safetensors_entry *x, const json_t *dtype)
 {
     if (!json_is_string(dtype))
         return REFUSE(x, "%s", "its dtype is missing, or no text");
@@ -295,7 +295,7 @@ read_type(struct entry *x, const json_t *dtype)
 
 /* A number of bytes or elements. */
 static enum ps_err
-read_count(struct entry *x, const char *what, const json_t *value, uint64_t *out)
+read_count(struct safetensors_entry *x, const char *what, const json_t *value, uint64_t *out)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
         return REFUSE(x, "%s has something else than whole numbers from 0", what);
@@ -304,7 +304,7 @@ read_count(struct entry *x, const char *what, const json_t *value, uint64_t *out
 }
 
 static enum ps_err
-read_shape(struct entry *x, const json_t *shape)
+read_shape(struct safetensors_entry *x, const json_t *shape)
 {
     enum ps_err err = PS_OK;
     const json_t *dim;
@@ -316,13 +316,13 @@ read_shape(struct entry *x, const json_t *shape)
         return REFUSE(x, "it has %zu dimensions; the limit is %d", json_array_size(shape), SAFETENSORS_RANK_MAX);
     x->tensor.rank = (uint32_t)json_array_size(shape);
     json_array_foreach(shape, i, dim) if (err == PS_OK) err = read_count(x, "its shape", dim, &x->tensor.dims[i]);
-    if (err == PS_OK && !measure(&x->tensor))
+    if (err == PS_OK && !safetensors_measure(&x->tensor))
         err = REFUSE(x, "%s", "its shape has more than 2^62 bytes");
     return err;
 }
 
 static enum ps_err
-read_place(struct entry *x, const json_t *offsets, uint64_t values)
+read_place(struct safetensors_entry *x, const json_t *offsets, uint64_t values)
 {
     uint64_t begin, end;
     enum ps_err err;
@@ -344,7 +344,7 @@ read_place(struct entry *x, const json_t *offsets, uint64_t values)
 }
 
 static enum ps_err
-read_tensor(struct safetensors *s, struct entry *x, const json_t *value)
+read_tensor(struct safetensors *s, struct safetensors_entry *x, const json_t *value)
 {
     enum ps_err err;
 
@@ -357,16 +357,16 @@ read_tensor(struct safetensors *s, struct entry *x, const json_t *value)
         (err = read_shape(x, json_object_get(value, "shape"))) != PS_OK ||
         (err = read_place(x, json_object_get(value, "data_offsets"), s->bytes - s->data)) != PS_OK)
         return err;
-    return append(s, &x->tensor, x->name) ? PS_OK : no_memory(x->e);
+    return safetensors_append(s, &x->tensor, x->name) ? PS_OK : no_memory(x->e);
 }
 
 /* The values are all of the file, each once. Places count from the file's begin from here on. */
 static enum ps_err
-check_places(struct safetensors *s, struct entry *x)
+check_places(struct safetensors *s, struct safetensors_entry *x)
 {
     uint64_t at = 0;
 
-    sort(s, by_place);
+    safetensors_sort(s, by_place);
     for (size_t i = 0; i < s->len; i++) {
         struct safetensors_tensor *t = &s->tensors[i];
 
@@ -380,12 +380,12 @@ check_places(struct safetensors *s, struct entry *x)
     if (at != s->bytes - s->data)
         return ps_fail(x->e, PS_ERR_DATA, "%s: its tensors end at %" PRIu64 " of %" PRIu64 " bytes of values", x->file,
                        at, s->bytes - s->data);
-    sort(s, by_name);
+    safetensors_sort(s, by_name);
     return PS_OK;
 }
 
 static enum ps_err
-read_all(struct safetensors *s, struct entry *x, const json_t *root)
+read_all(struct safetensors *s, struct safetensors_entry *x, const json_t *root)
 {
     enum ps_err err = PS_OK;
     const char *name;
@@ -407,7 +407,7 @@ read_all(struct safetensors *s, struct entry *x, const json_t *root)
 enum ps_err
 safetensors_parse(const char *file, struct span head, uint64_t file_bytes, struct safetensors *out, struct ps_error *e)
 {
-    struct entry x = {.file = file, .e = e};
+    struct safetensors_entry x = {.file = file, .e = e};
     json_error_t where;
     uint64_t bytes;
     enum ps_err err;

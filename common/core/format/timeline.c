@@ -49,7 +49,7 @@ timeline_add(struct timeline *t, const struct timeline_span *span)
 }
 
 static void
-copy(const struct timeline *t, uint64_t n, struct timeline_span *out)
+timeline_copy_span(const struct timeline *t, uint64_t n, struct timeline_span *out)
 {
     const _Atomic uint64_t *slot = t->slots[n & (t->len - 1)];
     uint64_t words[TIMELINE_WORDS];
@@ -70,7 +70,7 @@ timeline_read(const struct timeline *t, uint64_t *from, struct timeline_span *ou
     first = MAX(*from, to - MIN(to, t->len));
     n = MIN(to - first, room);
     for (size_t i = 0; i < n; i++)
-        copy(t, first + i, &out[i]);
+        timeline_copy_span(t, first + i, &out[i]);
     begun = atomic_load_explicit(&t->begun, memory_order_relaxed);
     lost = begun > first + t->len ? MIN(begun - t->len - first, n) : 0;
     memmove(out, out + lost, (n - lost) * sizeof *out);

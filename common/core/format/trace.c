@@ -40,7 +40,7 @@ trace_finish(struct trace *t)
 /* ---- Events ---- */
 
 static void
-append(struct trace *t, json_t *event)
+trace_append(struct trace *t, json_t *event)
 {
     if (event != NULL && json_array_append_new(t->events, event) == 0)
         return;
@@ -48,39 +48,39 @@ append(struct trace *t, json_t *event)
 }
 
 static double
-microseconds(const struct trace *t, uint64_t ns)
+trace_microseconds(const struct trace *t, uint64_t ns)
 {
     return (double)(int64_t)(ns - t->origin.origin_ns) / 1e3;
 }
 
 static void
-name(struct trace *t, const char *what, uint32_t pid, uint32_t tid, const char *text)
+trace_name(struct trace *t, const char *what, uint32_t pid, uint32_t tid, const char *text)
 {
-    append(t, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", (int)pid, "tid", (int)tid,
-                        "args", "name", text));
+    trace_append(t, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", (int)pid, "tid",
+                              (int)tid, "args", "name", text));
 }
 
 void
 trace_name_process(struct trace *t, uint32_t pid, const char *text)
 {
-    name(t, "process_name", pid, 0, text);
-    append(t, json_pack("{s:s, s:s, s:i, s:i, s:{s:i}}", "name", "process_sort_index", "ph", "M", "pid", (int)pid,
-                        "tid", 0, "args", "sort_index", (int)pid));
+    trace_name(t, "process_name", pid, 0, text);
+    trace_append(t, json_pack("{s:s, s:s, s:i, s:i, s:{s:i}}", "name", "process_sort_index", "ph", "M", "pid", (int)pid,
+                              "tid", 0, "args", "sort_index", (int)pid));
 }
 
 void
 trace_name_thread(struct trace *t, uint32_t pid, uint32_t tid, const char *text)
 {
-    name(t, "thread_name", pid, tid, text);
+    trace_name(t, "thread_name", pid, tid, text);
 }
 
 /* One slice. NULL: out of memory. */
 static json_t *
-slice(const struct trace *t, uint32_t pid, uint32_t tid, const char *text, const char *category, uint64_t start_ns,
-      uint64_t end_ns)
+trace_slice(const struct trace *t, uint32_t pid, uint32_t tid, const char *text, const char *category,
+            uint64_t start_ns, uint64_t end_ns)
 {
     return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i}", "name", text, "cat", category, "ph", "X", "ts",
-                     microseconds(t, start_ns), "dur", (double)(end_ns - start_ns) / 1e3, "pid", (int)pid, "tid",
+                     trace_microseconds(t, start_ns), "dur", (double)(end_ns - start_ns) / 1e3, "pid", (int)pid, "tid",
                      (int)tid);
 }
 
@@ -99,10 +99,10 @@ with_args(json_t *event, uint64_t step, uint64_t bytes)
 /* ---- A worker ---- */
 
 static void
-computed(struct trace *t, uint32_t pid, uint32_t tid, uint64_t start_ns, uint64_t end_ns, uint64_t step)
+trace_computed(struct trace *t, uint32_t pid, uint32_t tid, uint64_t start_ns, uint64_t end_ns, uint64_t step)
 {
     if (end_ns > start_ns)
-        append(t, with_args(slice(t, pid, tid, "compute", "worker", start_ns, end_ns), step, 0));
+        trace_append(t, with_args(trace_slice(t, pid, tid, "compute", "worker", start_ns, end_ns), step, 0));
 }
 
 /* A step, its waits before it: [first, at). Waits that began before the step did are not of it. */
@@ -111,16 +111,17 @@ add_step(struct trace *t, uint32_t pid, uint32_t tid, const struct timeline_span
 {
     uint64_t done_ns = at->start_ns;
 
-    append(t, with_args(slice(t, pid, tid, "step", "worker", at->start_ns, at->end_ns), at->step, 0));
+    trace_append(t, with_args(trace_slice(t, pid, tid, "step", "worker", at->start_ns, at->end_ns), at->step, 0));
     for (; first < at; first++) {
         if (first->start_ns >= done_ns && first->end_ns <= at->end_ns) {
-            computed(t, pid, tid, done_ns, first->start_ns, at->step);
+            trace_computed(t, pid, tid, done_ns, first->start_ns, at->step);
             done_ns = first->end_ns;
         }
-        append(t, with_args(slice(t, pid, tid, timeline_names[first->kind], "worker", first->start_ns, first->end_ns),
-                            at->step, first->bytes));
+        trace_append(t, with_args(trace_slice(t, pid, tid, timeline_names[first->kind], "worker", first->start_ns,
+                                              first->end_ns),
+                                  at->step, first->bytes));
     }
-    computed(t, pid, tid, done_ns, at->end_ns, at->step);
+    trace_computed(t, pid, tid, done_ns, at->end_ns, at->step);
 }
 
 void
@@ -137,9 +138,9 @@ trace_worker(struct trace *t, uint32_t pid, uint32_t tid, const struct timeline_
         first = i + 1;
     }
     for (size_t i = first; i < n && t->events != NULL; i++) /* after the last step */
-        append(t, with_args(
-                      slice(t, pid, tid, timeline_names[spans[i].kind], "worker", spans[i].start_ns, spans[i].end_ns),
-                      spans[i].step, spans[i].bytes));
+        trace_append(t, with_args(trace_slice(t, pid, tid, timeline_names[spans[i].kind], "worker", spans[i].start_ns,
+                                              spans[i].end_ns),
+                                  spans[i].step, spans[i].bytes));
 }
 
 /* ---- A shard ---- */
@@ -150,12 +151,12 @@ add_turn(struct trace *t, uint32_t pid, const struct timeline_span *s)
     uint64_t commit_ns = MIN(s->start_ns + s->commit_ns, s->end_ns);
     uint64_t answer_ns = MIN(s->start_ns + s->answer_ns, s->end_ns);
 
-    append(t, slice(t, pid, 1, "turn", "shard", s->start_ns, s->end_ns));
+    trace_append(t, trace_slice(t, pid, 1, "turn", "shard", s->start_ns, s->end_ns));
     if (s->commit_ns == 0 || answer_ns < commit_ns)
         return;
-    append(t, slice(t, pid, 1, "apply", "shard", s->start_ns, commit_ns));
-    append(t, slice(t, pid, 1, "commit", "shard", commit_ns, answer_ns));
-    append(t, slice(t, pid, 1, "answer", "shard", answer_ns, s->end_ns));
+    trace_append(t, trace_slice(t, pid, 1, "apply", "shard", s->start_ns, commit_ns));
+    trace_append(t, trace_slice(t, pid, 1, "commit", "shard", commit_ns, answer_ns));
+    trace_append(t, trace_slice(t, pid, 1, "answer", "shard", answer_ns, s->end_ns));
 }
 
 /* They overlap each other. */
@@ -168,12 +169,12 @@ add_async(struct trace *t, uint32_t pid, const struct timeline_span *s, size_t n
     snprintf(text, sizeof text, "%s", timeline_names[s->kind]);
     if (s->task != TIMELINE_NOBODY)
         snprintf(text, sizeof text, "worker %" PRIu32 " %s", s->task, timeline_names[s->kind]);
-    append(t, with_args(json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:i}", "name", text, "cat", "shard", "ph", "b", "id",
-                                  id, "ts", microseconds(t, s->start_ns), "pid", (int)pid, "tid", 1),
-                        s->step, s->bytes));
+    trace_append(t, with_args(json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:i}", "name", text, "cat", "shard", "ph", "b",
+                                        "id", id, "ts", trace_microseconds(t, s->start_ns), "pid", (int)pid, "tid", 1),
+                              s->step, s->bytes));
     if (t->events != NULL)
-        append(t, json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:i}", "name", text, "cat", "shard", "ph", "e", "id", id,
-                            "ts", microseconds(t, s->end_ns), "pid", (int)pid, "tid", 1));
+        trace_append(t, json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:i}", "name", text, "cat", "shard", "ph", "e", "id",
+                                  id, "ts", trace_microseconds(t, s->end_ns), "pid", (int)pid, "tid", 1));
 }
 
 void

@@ -70,7 +70,7 @@ age_scale(const struct age_policy *p, uint64_t age)
     case AGE_INVERSE:
         return (float)(1 / (1 + (double)age));
     case AGE_EXPONENTIAL:
-        return (float)power(p->parameter, age);
+        return (float)power_of(p->parameter, age);
     case AGE_CUTOFF:
         return (double)age > p->parameter ? -1 : 1;
     case AGE_KIND_MAX:

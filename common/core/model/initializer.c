@@ -111,42 +111,42 @@ shape_fans(const uint64_t *dims, size_t rank)
 }
 
 /* What remains of any kind: a constant, or offset + spread * (a uniform in [0, 1] or a normal). */
-enum shape { SHAPE_CONSTANT, SHAPE_UNIFORM, SHAPE_NORMAL, SHAPE_TRUNCATED };
+enum initializer_shape { SHAPE_CONSTANT, SHAPE_UNIFORM, SHAPE_NORMAL, SHAPE_TRUNCATED };
 
-struct plan {
-    enum shape shape;
+struct initializer_plan {
+    enum initializer_shape shape;
     double offset, spread;
 };
 
-static struct plan
+static struct initializer_plan
 plan_uniform(double limit)
 {
-    return (struct plan){SHAPE_UNIFORM, -limit, 2 * limit};
+    return (struct initializer_plan){SHAPE_UNIFORM, -limit, 2 * limit};
 }
 
-static struct plan
+static struct initializer_plan
 plan_normal(double deviation)
 {
-    return (struct plan){SHAPE_NORMAL, 0, deviation};
+    return (struct initializer_plan){SHAPE_NORMAL, 0, deviation};
 }
 
 /* A uniform's limit is sqrt(3) times the deviation that the paper asks for; the normals are not truncated. */
-static struct plan
+static struct initializer_plan
 make_plan(const struct initializer *init, struct fans f)
 {
     switch (init->kind) {
     case INIT_ZEROS:
-        return (struct plan){.shape = SHAPE_CONSTANT};
+        return (struct initializer_plan){.shape = SHAPE_CONSTANT};
     case INIT_ONES:
-        return (struct plan){.shape = SHAPE_CONSTANT, .offset = 1};
+        return (struct initializer_plan){.shape = SHAPE_CONSTANT, .offset = 1};
     case INIT_CONSTANT:
-        return (struct plan){.shape = SHAPE_CONSTANT, .offset = init->a};
+        return (struct initializer_plan){.shape = SHAPE_CONSTANT, .offset = init->a};
     case INIT_UNIFORM:
-        return (struct plan){SHAPE_UNIFORM, init->a, init->b - init->a};
+        return (struct initializer_plan){SHAPE_UNIFORM, init->a, init->b - init->a};
     case INIT_NORMAL:
-        return (struct plan){SHAPE_NORMAL, init->a, init->b};
+        return (struct initializer_plan){SHAPE_NORMAL, init->a, init->b};
     case INIT_TRUNCATED_NORMAL:
-        return (struct plan){SHAPE_TRUNCATED, init->a, init->b};
+        return (struct initializer_plan){SHAPE_TRUNCATED, init->a, init->b};
     case INIT_GLOROT_UNIFORM:
         return plan_uniform(sqrt(6 / (f.in + f.out)));
     case INIT_GLOROT_NORMAL:
@@ -163,7 +163,7 @@ make_plan(const struct initializer *init, struct fans f)
         break;
     }
     ps_assert(!"initializer_check() passed");
-    return (struct plan){0};
+    return (struct initializer_plan){0};
 }
 
 static void
@@ -172,7 +172,7 @@ group_words(uint64_t seed, uint64_t group, uint32_t draw, uint32_t words[GROUP])
     const uint32_t counter[4] = {(uint32_t)group, (uint32_t)(group >> 32), draw, 0};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
 
-    philox4x32(counter, key, words);
+    philox_4x32(counter, key, words);
 }
 
 /* The two halves of a group go through the same arithmetic, in two lanes.
@@ -188,7 +188,7 @@ minus_two_log(const uint32_t w[2])
 
 /* a where mask's lanes are all ones, b where they are 0. */
 static doubles
-choose(longs mask, doubles a, doubles b)
+initializer_select(longs mask, doubles a, doubles b)
 {
     return as_doubles((as_longs(a) & mask) | (as_longs(b) & ~mask));
 }
@@ -206,8 +206,8 @@ cos_sin(const uint32_t w[2], doubles *cosine, doubles *sine)
 
     elementary_cos_sin(rest * (6.28318530717958647693 * 0x1p-32), &c, &s);
     /* Odd quarters turn (c, s) into (-s, c); the second half turn changes both signs. */
-    *cosine = as_doubles(as_longs(choose(odd, -s, c)) ^ sign);
-    *sine = as_doubles(as_longs(choose(odd, c, s)) ^ sign);
+    *cosine = as_doubles(as_longs(initializer_select(odd, -s, c)) ^ sign);
+    *sine = as_doubles(as_longs(initializer_select(odd, c, s)) ^ sign);
 }
 
 /* Words 0 and 2 give the radii, 1 and 3 the angles. */
@@ -229,7 +229,7 @@ group_normals(const uint32_t words[GROUP], double z[GROUP])
 
 /* Bit i: element i is outside the bounds. */
 static unsigned
-outside(const double z[GROUP])
+initializer_outside_bounds(const double z[GROUP])
 {
     unsigned mask = 0;
 
@@ -246,7 +246,7 @@ group_truncated(uint64_t seed, uint64_t group, double z[GROUP])
 
     group_words(seed, group, 0, words);
     group_normals(words, z);
-    missing = outside(z);
+    missing = initializer_outside_bounds(z);
     for (uint32_t draw = 1; missing != 0 && draw < DRAWS_MAX; draw++) {
         double again[GROUP];
 
@@ -254,14 +254,14 @@ group_truncated(uint64_t seed, uint64_t group, double z[GROUP])
         group_normals(words, again);
         for (int i = 0; i < GROUP; i++)
             z[i] = missing & (1u << i) ? again[i] : z[i];
-        missing = outside(z);
+        missing = initializer_outside_bounds(z);
     }
     for (int i = 0; i < GROUP; i++)
         z[i] = missing & (1u << i) ? 0 : z[i];
 }
 
 static void
-group_fill(const struct plan *p, uint64_t seed, uint64_t group, float out[GROUP])
+group_fill(const struct initializer_plan *p, uint64_t seed, uint64_t group, float out[GROUP])
 {
     uint32_t words[GROUP];
     double x[GROUP];
@@ -282,7 +282,7 @@ group_fill(const struct plan *p, uint64_t seed, uint64_t group, float out[GROUP]
 
 /* The elements of one group from `skip` on, at most n of them; returns how many. */
 static size_t
-group_part(const struct plan *p, uint64_t seed, uint64_t group, size_t skip, size_t n, float *out)
+group_part(const struct initializer_plan *p, uint64_t seed, uint64_t group, size_t skip, size_t n, float *out)
 {
     size_t count = MIN(n, GROUP - skip);
     float all[GROUP];
@@ -296,7 +296,7 @@ void
 initializer_fill(const struct initializer *init, const uint64_t *dims, size_t rank, uint64_t first, size_t n,
                  float *out)
 {
-    struct plan p = make_plan(init, shape_fans(dims, rank));
+    struct initializer_plan p = make_plan(init, shape_fans(dims, rank));
     size_t i = 0;
 
     if (p.shape == SHAPE_CONSTANT) {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 static inline double
-power(double base, uint64_t n)
+power_of(double base, uint64_t n)
 {
     double result = 1;
 

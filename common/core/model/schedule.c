@@ -54,7 +54,7 @@ schedule_used(const struct ps_schedule *s)
 
 /* How much of the way is behind, 0 to 1. */
 static double
-way(const struct ps_schedule *s, uint64_t u)
+schedule_progress(const struct ps_schedule *s, uint64_t u)
 {
     return (double)MIN(u, s->steps) / (double)s->steps;
 }
@@ -70,15 +70,15 @@ schedule_rate(const struct ps_schedule *s, double learning_rate, uint64_t t)
     case PS_SCHEDULE_CONSTANT:
         return learning_rate;
     case PS_SCHEDULE_STEP:
-        return MAX(s->floor, learning_rate * power(s->factor, u / s->steps));
+        return MAX(s->floor, learning_rate * power_of(s->factor, u / s->steps));
     case PS_SCHEDULE_EXPONENTIAL:
         /* Whole powers exactly as STEP has them, and the rest of the way between two of them. */
-        return MAX(s->floor, learning_rate * power(s->factor, u / s->steps) *
+        return MAX(s->floor, learning_rate * power_of(s->factor, u / s->steps) *
                                  elementary_power(s->factor, (double)(u % s->steps) / (double)s->steps));
     case PS_SCHEDULE_COSINE:
-        return s->floor + (learning_rate - s->floor) * (1 + elementary_cos_half_turns(way(s, u))) / 2;
+        return s->floor + (learning_rate - s->floor) * (1 + elementary_cos_half_turns(schedule_progress(s, u))) / 2;
     case PS_SCHEDULE_LINEAR:
-        return learning_rate + (s->floor - learning_rate) * way(s, u);
+        return learning_rate + (s->floor - learning_rate) * schedule_progress(s, u);
     }
     ps_assert(!"schedule_check() passed");
     return learning_rate;

@@ -263,7 +263,7 @@ optimizer_clip_block(const struct ps_clip *c, float scale, double norm)
 
 /* What kernels may assume. */
 static bool
-aligned(const struct optimizer_arrays *a, uint32_t slots)
+optimizer_is_aligned(const struct optimizer_arrays *a, uint32_t slots)
 {
     uintptr_t all = (uintptr_t)a->weights;
 
@@ -273,14 +273,15 @@ aligned(const struct optimizer_arrays *a, uint32_t slots)
 }
 
 static bool
-apply(const optimizer_kernel update[], const struct ps_optimizer *o, const struct optimizer_when *when, float scale,
-      size_t n, const void *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)
+optimizer_apply_kernels(const optimizer_kernel update[], const struct ps_optimizer *o,
+                        const struct optimizer_when *when, float scale, size_t n, const void *grad,
+                        const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)
 {
     struct optimizer_step s;
 
     ps_assert(optimizer_row(o->kind) != NULL && when->version >= 1);
     optimizer_prepare(o, when, scale, &s);
-    ps_assert(aligned(from, s.slots) && aligned(to, s.slots));
+    ps_assert(optimizer_is_aligned(from, s.slots) && optimizer_is_aligned(to, s.slots));
     return update[o->kind](&s, n, grad, from, to, stream);
 }
 
@@ -290,7 +291,7 @@ optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when,
 {
     if (o->clip.kind == PS_CLIP_BLOCK_NORM)
         scale = optimizer_clip_block(&o->clip, scale, optimizer_norm(n, grad));
-    return apply(optimizer_kernels_chosen()->update, o, when, scale, n, grad, from, to, stream);
+    return optimizer_apply_kernels(optimizer_kernels_chosen()->update, o, when, scale, n, grad, from, to, stream);
 }
 
 bool
@@ -299,5 +300,5 @@ optimizer_apply_half(const struct ps_optimizer *o, const struct optimizer_when *
                      bool stream)
 {
     ps_assert(o->clip.kind != PS_CLIP_BLOCK_NORM);
-    return apply(optimizer_kernels_chosen()->update_half, o, when, scale, n, grad, from, to, stream);
+    return optimizer_apply_kernels(optimizer_kernels_chosen()->update_half, o, when, scale, n, grad, from, to, stream);
 }

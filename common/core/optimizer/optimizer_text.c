@@ -20,7 +20,7 @@ static const char *const bys[] = {"version", "clock"};
 
 /* "a, b, c" */
 static void
-list(const char *const names[], size_t n, char *out, size_t size)
+optimizer_text_list(const char *const names[], size_t n, char *out, size_t size)
 {
     struct text t = text_start(out, size);
 
@@ -29,7 +29,8 @@ list(const char *const names[], size_t n, char *out, size_t size)
 }
 
 static enum ps_err
-find(const char *what, const char *const names[], size_t n, const char *name, int *out, struct ps_error *e)
+optimizer_text_find(const char *what, const char *const names[], size_t n, const char *name, int *out,
+                    struct ps_error *e)
 {
     char all[256];
 
@@ -38,7 +39,7 @@ find(const char *what, const char *const names[], size_t n, const char *name, in
             *out = (int)i;
             return PS_OK;
         }
-    list(names, n, all, sizeof all);
+    optimizer_text_list(names, n, all, sizeof all);
     return ps_fail(e, PS_ERR_INVALID, "%s \"%s\" is not one of %s", what, name, all);
 }
 
@@ -53,7 +54,7 @@ ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error
         return ps_fail(e, PS_ERR_INVALID, "an optimizer needs a name and a place to put it");
     for (kind = 0; kind < PS_OPTIMIZER_KINDS; kind++)
         names[kind] = ps_optimizer_name((enum ps_optimizer_kind)kind);
-    if ((err = find("optimizer", names, ARRAY_LEN(names), name, &kind, e)) != PS_OK)
+    if ((err = optimizer_text_find("optimizer", names, ARRAY_LEN(names), name, &kind, e)) != PS_OK)
         return err;
     *out = (struct ps_optimizer){.kind = (enum ps_optimizer_kind)kind};
     for (const struct optimizer_use *use = optimizer_row(out->kind)->parameters; use->range != RANGE_NONE; use++)
@@ -72,7 +73,7 @@ no_parameter(const struct ps_optimizer *o, const char *name, struct ps_error *e)
 
     for (const struct optimizer_use *use = optimizer_row(o->kind)->parameters; use->range != RANGE_NONE; use++)
         names[n++] = optimizer_parameter_name(use->parameter);
-    list(names, n, all, sizeof all);
+    optimizer_text_list(names, n, all, sizeof all);
     return ps_fail(e, PS_ERR_INVALID, "optimizer %s has no parameter \"%s\"; it has %s", ps_optimizer_name(o->kind),
                    name, all);
 }
@@ -120,7 +121,7 @@ read_count(const char *key, const char *value, uint64_t *out, struct ps_error *e
 #define READ_WORD(key, words, value, out, e)                                                                           \
     ({                                                                                                                 \
         int number_;                                                                                                   \
-        enum ps_err err_ = find(key, words, ARRAY_LEN(words), value, &number_, e);                                     \
+        enum ps_err err_ = optimizer_text_find(key, words, ARRAY_LEN(words), value, &number_, e);                      \
         if (err_ == PS_OK)                                                                                             \
             *(out) = (__typeof__(*(out)))number_;                                                                      \
         err_;                                                                                                          \
@@ -176,7 +177,7 @@ clip_key(struct ps_clip *c, unsigned key, const char *value, struct ps_error *e)
 }
 
 /* What a list of key=value is read into: those that are not NULL. */
-struct target {
+struct optimizer_text_target {
     struct ps_optimizer *optimizer;
     struct ps_schedule *schedule;
     struct ps_clip *clip;
@@ -184,19 +185,19 @@ struct target {
 };
 
 static bool
-said(const struct target *to, unsigned key)
+optimizer_text_has_key(const struct optimizer_text_target *to, unsigned key)
 {
     return (to->said >> key & 1) != 0;
 }
 
 static enum ps_err
-read_key(struct target *to, const char *name, const char *value, struct ps_error *e)
+read_key(struct optimizer_text_target *to, const char *name, const char *value, struct ps_error *e)
 {
     unsigned key = key_of(name);
     double number;
     enum ps_err err;
 
-    if (key < KEYS && said(to, key))
+    if (key < KEYS && optimizer_text_has_key(to, key))
         return ps_fail(e, PS_ERR_INVALID, "%s is given twice", name);
     if (key < KEYS)
         to->said |= UINT32_C(1) << key;
@@ -214,7 +215,7 @@ read_key(struct target *to, const char *name, const char *value, struct ps_error
 
 /* Copy what comes before the first of the stops; returns where that is, NULL when it is too long. */
 static const char *
-cut(const char *text, const char *stops, char out[KEY_MAX])
+optimizer_text_cut_key(const char *text, const char *stops, char out[KEY_MAX])
 {
     size_t n = strcspn(text, stops);
 
@@ -238,20 +239,20 @@ not_an_item(const char *text, struct ps_error *e)
 /* "key=value,key=value"; colons separate as commas do, and a number alone right after a clip is its limit:
  * "clip=value:1". */
 static enum ps_err
-read_keys(struct target *to, const char *text, struct ps_error *e)
+read_keys(struct optimizer_text_target *to, const char *text, struct ps_error *e)
 {
-    bool after_clip = to->clip != NULL && said(to, CLIP);
+    bool after_clip = to->clip != NULL && optimizer_text_has_key(to, CLIP);
     char key[KEY_MAX], value[KEY_MAX];
     double limit;
     enum ps_err err;
 
     for (;;) {
-        const char *at = cut(text, "=,:", key);
+        const char *at = optimizer_text_cut_key(text, "=,:", key);
 
         if (at != NULL && *at != '=' && after_clip && number_parse(key, &limit)) {
             memcpy(value, key, sizeof value);
             memcpy(key, "limit", sizeof "limit");
-        } else if (at == NULL || *at != '=' || (at = cut(at + 1, ",:", value)) == NULL)
+        } else if (at == NULL || *at != '=' || (at = optimizer_text_cut_key(at + 1, ",:", value)) == NULL)
             return not_an_item(text, e);
         if ((err = read_key(to, key, value, e)) != PS_OK || *at == '\0')
             return err;
@@ -262,7 +263,7 @@ read_keys(struct target *to, const char *text, struct ps_error *e)
 
 /* What was said must be at work. */
 static enum ps_err
-check_said(const struct target *to, struct ps_error *e)
+check_said(const struct optimizer_text_target *to, struct ps_error *e)
 {
     const struct ps_schedule none = {0}, *s = to->schedule != NULL ? to->schedule : &none;
     const struct {
@@ -278,7 +279,7 @@ check_said(const struct target *to, struct ps_error *e)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (said(to, rows[i].key) && !rows[i].works)
+        if (optimizer_text_has_key(to, rows[i].key) && !rows[i].works)
             return ps_fail(e, PS_ERR_INVALID, "%s has no effect without %s", key_name(rows[i].key), rows[i].needs);
     return PS_OK;
 }
@@ -288,7 +289,7 @@ static enum ps_err
 read_head(const char *what, const char *text, const void *out, char name[KEY_MAX], const char **list,
           struct ps_error *e)
 {
-    const char *at = text != NULL && out != NULL ? cut(text, ":,", name) : NULL;
+    const char *at = text != NULL && out != NULL ? optimizer_text_cut_key(text, ":,", name) : NULL;
 
     if (at == NULL)
         return ps_fail(e, PS_ERR_INVALID, "%s is written NAME:key=value,key=value", what);
@@ -301,7 +302,7 @@ ps_optimizer_parse(const char *text, struct ps_optimizer *out, struct ps_error *
 {
     char name[KEY_MAX];
     struct ps_optimizer o;
-    struct target to = {.optimizer = &o, .schedule = &o.schedule, .clip = &o.clip};
+    struct optimizer_text_target to = {.optimizer = &o, .schedule = &o.schedule, .clip = &o.clip};
     const char *keys;
     enum ps_err err;
 
@@ -317,7 +318,8 @@ ps_optimizer_parse(const char *text, struct ps_optimizer *out, struct ps_error *
 
 /* A schedule or a clip alone: the name is the value of its first key, which may be there, too. */
 static enum ps_err
-read_alone(const char *what, unsigned first, const char *text, const void *out, struct target *to, struct ps_error *e)
+read_alone(const char *what, unsigned first, const char *text, const void *out, struct optimizer_text_target *to,
+           struct ps_error *e)
 {
     size_t prefix = strlen(key_name(first));
     char name[KEY_MAX];
@@ -336,7 +338,7 @@ enum ps_err
 ps_schedule_parse(const char *text, struct ps_schedule *out, struct ps_error *e)
 {
     struct ps_schedule s = {0};
-    struct target to = {.schedule = &s};
+    struct optimizer_text_target to = {.schedule = &s};
     enum ps_err err;
 
     if ((err = read_alone("a schedule", SCHEDULE, text, out, &to, e)) != PS_OK)
@@ -351,7 +353,7 @@ enum ps_err
 ps_clip_parse(const char *text, struct ps_clip *out, struct ps_error *e)
 {
     struct ps_clip c = {0};
-    struct target to = {.clip = &c};
+    struct optimizer_text_target to = {.clip = &c};
     enum ps_err err;
 
     if ((err = read_alone("a clip", CLIP, text, out, &to, e)) != PS_OK)

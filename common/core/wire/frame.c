@@ -102,13 +102,13 @@ frame_head_decode(const void *in, struct frame_head *head, struct ps_error *e)
 /* ---- Reader ---- */
 
 /* Bytes that were fed and are not used yet. */
-struct input {
+struct frame_input {
     const uint8_t *data;
     size_t left;
 };
 
 static void
-eat(struct frame_reader *r, struct input *in, size_t n)
+frame_consume(struct frame_reader *r, struct frame_input *in, size_t n)
 {
     in->data += n;
     in->left -= n;
@@ -226,7 +226,7 @@ tail_put(struct frame_reader *r, const uint8_t *data, size_t n)
  * is left; false: *event is to be reported. */
 
 static bool
-broken(struct frame_reader *r, enum frame_event *event)
+frame_broken(struct frame_reader *r, enum frame_event *event)
 {
     r->state = FRAME_BROKEN;
     r->meta = r->payload = NULL;
@@ -239,11 +239,11 @@ out_of_memory(struct frame_reader *r, enum frame_event *event)
 {
     ps_fail(&r->error, PS_ERR_NOMEM, "no memory for a frame with %u bytes of metadata and %llu of payload",
             r->head.meta_len, (unsigned long long)r->head.payload_len);
-    return broken(r, event);
+    return frame_broken(r, event);
 }
 
 static bool
-whole(struct frame_reader *r, const uint8_t *payload, enum frame_event *event)
+frame_whole(struct frame_reader *r, const uint8_t *payload, enum frame_event *event)
 {
     r->payload = payload;
     r->large = r->head.payload_len >= FRAME_DIRECT_MIN;
@@ -266,29 +266,29 @@ size_check(struct frame_reader *r)
 }
 
 static bool
-take_head(struct frame_reader *r, struct input *in, enum frame_event *event)
+take_head(struct frame_reader *r, struct frame_input *in, enum frame_event *event)
 {
     size_t n = MIN(in->left, FRAME_HEAD_SIZE - r->got);
 
     memcpy(r->head_bytes + r->got, in->data, n);
     r->got += n;
-    eat(r, in, n);
+    frame_consume(r, in, n);
     /* A stranger may never send 32 bytes: 4 are enough to know one. */
     if (r->got >= AT_VERSION && magic_check(r->head_bytes, &r->error) != PS_OK)
-        return broken(r, event);
+        return frame_broken(r, event);
     if (r->got < FRAME_HEAD_SIZE) {
         *event = FRAME_MORE;
         return false;
     }
     if (frame_head_decode(r->head_bytes, &r->head, &r->error) != PS_OK || size_check(r) != PS_OK)
-        return broken(r, event);
+        return frame_broken(r, event);
     r->state = FRAME_BODY;
     r->got = 0;
     return true;
 }
 
 static bool
-take_body(struct frame_reader *r, struct input *in, enum frame_event *event)
+take_body(struct frame_reader *r, struct frame_input *in, enum frame_event *event)
 {
     size_t size = body_size(r), n = MIN(in->left, size - r->got);
 
@@ -301,13 +301,13 @@ take_body(struct frame_reader *r, struct input *in, enum frame_event *event)
         r->meta = r->meta_own;
     }
     r->got += n;
-    eat(r, in, n);
+    frame_consume(r, in, n);
     if (r->got < size) {
         *event = FRAME_MORE;
         return false;
     }
     if (r->head.payload_len == 0)
-        return whole(r, NULL, event);
+        return frame_whole(r, NULL, event);
     r->state = FRAME_TAIL;
     r->got = 0;
     r->directed = r->discarding = false;
@@ -316,40 +316,40 @@ take_body(struct frame_reader *r, struct input *in, enum frame_event *event)
 }
 
 static bool
-take_tail(struct frame_reader *r, struct input *in, enum frame_event *event)
+take_tail(struct frame_reader *r, struct frame_input *in, enum frame_event *event)
 {
     size_t size = tail_size(r), n = MIN(in->left, size - r->got);
     bool mine = !r->directed && !r->discarding;
 
     if (mine && n == size && (uintptr_t)in->data % sizeof(float) == 0) {
-        eat(r, in, n);
-        return whole(r, in->data - n, event);
+        frame_consume(r, in, n);
+        return frame_whole(r, in->data - n, event);
     }
     if (mine && !payload_room(r))
         return out_of_memory(r, event);
     tail_put(r, in->data, n);
     r->got += n;
-    eat(r, in, n);
+    frame_consume(r, in, n);
     if (r->got < size) {
         *event = FRAME_MORE;
         return false;
     }
-    return whole(r, mine ? r->payload_own : NULL, event);
+    return frame_whole(r, mine ? r->payload_own : NULL, event);
 }
 
 static bool
-take_nothing(struct frame_reader *r, struct input *in, enum frame_event *event)
+take_nothing(struct frame_reader *r, struct frame_input *in, enum frame_event *event)
 {
-    eat(r, in, in->left);
-    return broken(r, event);
+    frame_consume(r, in, in->left);
+    return frame_broken(r, event);
 }
 
 enum frame_event
 frame_feed(struct frame_reader *r, const void *data, size_t n, size_t *used)
 {
-    static bool (*const take[])(struct frame_reader *, struct input *, enum frame_event *) = {
+    static bool (*const take[])(struct frame_reader *, struct frame_input *, enum frame_event *) = {
         [FRAME_HEAD] = take_head, [FRAME_BODY] = take_body, [FRAME_TAIL] = take_tail, [FRAME_BROKEN] = take_nothing};
-    struct input in = {data, n};
+    struct frame_input in = {data, n};
     enum frame_event event;
 
     ps_assert(n >= 1);

@@ -39,7 +39,7 @@
 
 #include "common/core/base/base.h"
 #include "common/core/base/buffer_pool.h"
-#include "common/core/wire/messages.h"
+#include "common/core/wire/message_list.h"
 #include "common/include/psclient/ps_err.h"
 
 #define FRAME_MAGIC       0x31445350u /* "PSD1" */

@@ -90,8 +90,8 @@
       "connections that broke the protocol",                                                                          \
       FIRST(BAD_PEERS, "psd_bad_peers_total", "Connections closed for breaking the protocol."), NULL)                 \
     X(hello_timeouts, OFF, TROUBLE, "connections closed without hello",                                               \
-      "connections that did not say who they are within --hello-timeout",                                             \
-      FIRST(HELLO, "psd_hello_timeouts_total", "Connections closed because they did not say who they are."), NULL)
+      "connections that sent no hello within --hello-timeout",                                             \
+      FIRST(HELLO, "psd_hello_timeouts_total", "Connections closed because no hello came in time."), NULL)
 
 /* Of a shard: what takes a higher role. In the report with what its sockets denied; in the exposition it is one of
  * several reasons. */

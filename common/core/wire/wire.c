@@ -1,4 +1,4 @@
-/* One table row per message type, made from messages.h. Everything else goes by the table. */
+/* One table row per message type, made from message_list.h. Everything else goes by the table. */
 #include "common/core/wire/wire.h"
 
 #include <stdlib.h>

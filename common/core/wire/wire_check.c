@@ -122,7 +122,7 @@ wire_check_data(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 }
 
 static bool
-cursor_before(const Psd__Cursor *a, const Psd__Cursor *b)
+data_cursor_before(const Psd__Cursor *a, const Psd__Cursor *b)
 {
     return a->epoch < b->epoch || (a->epoch == b->epoch && a->position < b->position);
 }
@@ -138,7 +138,7 @@ wire_check_push(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     TRY(rule_parallel(e, "push.block", p->n_block, "push.var", p->n_var));
     if (p->norm != NULL && !(p->norm->l2 >= 0 && isfinite(p->norm->l2)))
         return ps_fail(e, PS_ERR_INVALID, "push.norm.l2 is %g; it must be finite and at least 0", p->norm->l2);
-    if (p->cursor != NULL && p->cursor_from != NULL && !cursor_before(p->cursor_from, p->cursor))
+    if (p->cursor != NULL && p->cursor_from != NULL && !data_cursor_before(p->cursor_from, p->cursor))
         return ps_fail(e, PS_ERR_INVALID, "push.cursor_from does not lie before push.cursor");
     return rule_empty_or_parallel(e, "push.from_version", p->n_from_version, "push.var", p->n_var);
 }

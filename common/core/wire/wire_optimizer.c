@@ -11,7 +11,7 @@ static const size_t offsets[] = {
 };
 
 static double *
-parameter(const Psd__Optimizer *o, enum optimizer_parameter p)
+wire_optimizer_parameter_at(const Psd__Optimizer *o, enum optimizer_parameter p)
 {
     return (double *)(void *)((char *)(uintptr_t)o + offsets[p]);
 }
@@ -48,7 +48,7 @@ wire_optimizer(const Psd__Optimizer *o)
         .kind = (enum ps_optimizer_kind)o->kind, .schedule = wire_schedule(o->schedule), .clip = wire_clip(o->clip)};
 
     for (enum optimizer_parameter p = 0; p < OPTIMIZER_PARAMETERS; p++)
-        *optimizer_parameter(&out, p) = *parameter(o, p);
+        *optimizer_parameter(&out, p) = *wire_optimizer_parameter_at(o, p);
     return ps_optimizer_name(out.kind) != NULL ? optimizer_used(&out) : out;
 }
 
@@ -81,7 +81,7 @@ wire_optimizer_message(const struct ps_optimizer *o, struct wire_optimizer *room
     psd__optimizer__init(out);
     out->kind = (uint32_t)o->kind;
     for (enum optimizer_parameter p = 0; p < OPTIMIZER_PARAMETERS; p++)
-        *parameter(out, p) = *optimizer_parameter(&used, p);
+        *wire_optimizer_parameter_at(out, p) = *optimizer_parameter(&used, p);
     if (schedule_moves(&used.schedule)) {
         wire_schedule_message(&used.schedule, &room->schedule);
         out->schedule = &room->schedule;
@@ -96,5 +96,5 @@ wire_optimizer_message(const struct ps_optimizer *o, struct wire_optimizer *room
 double
 wire_optimizer_parameter(const Psd__Optimizer *o, enum optimizer_parameter p)
 {
-    return *parameter(o, p);
+    return *wire_optimizer_parameter_at(o, p);
 }

@@ -52,7 +52,7 @@ extern "C" {
     X(INTERNAL,        32, "an internal error; please report it")                                         \
     X(NOT_DURABLE,     33, "the push was applied, but could not be written to disk")                      \
     X(RESTORED,        34, "the shard was restored from a checkpoint")                                    \
-    X(TLS,             35, "the two sides do not come together in TLS")                                   \
+    X(TLS,             35, "the two sides could not agree on TLS")                                   \
     X(DENIED,          36, "no token, or not one that may do this")
 /* clang-format on */
 

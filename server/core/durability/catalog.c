@@ -69,7 +69,7 @@ catalog_free_job(struct shard *s, struct job *job)
         HASH_DEL(job->variables, v);
     HASH_DEL(s->jobs, job);
     pull_end_job(s, job, PS_OK, NULL);
-    gather_free_all(s, job);
+    sync_step_free_all(s, job);
     barrier_free_all(s, job);
     for (uint32_t i = roster_next(&job->there, 0); i != ROSTER_END; i = roster_next(&job->there, i + 1))
         session_free(s, job->sessions[i]);

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 #include "common/core/model/layout.h"
 #include "proto/store.pb-c.h"
-#include "server/core/durability/fact.h"
+#include "server/core/store/metadata_rows.h"
 
 #define ERASE_MAX 1024 /* values that one transaction erases */
 
@@ -26,7 +26,7 @@ put_manifest(struct durable *d, const char *name, const struct durable_manifest 
     row.blocks = m->blocks;
     row.bytes = m->bytes;
     row.unix_ms = m->unix_ms;
-    return fact_put(d->store, name, &row.base);
+    return metadata_rows_put(d->store, name, &row.base);
 }
 
 static enum ps_err
@@ -54,7 +54,7 @@ durable_abort(struct durable *d)
 }
 
 static void
-turn(struct durable *d)
+durable_next_txn(struct durable *d)
 {
     d->staged_boot = d->manifest.save != 0 ? d->manifest.boot : 0;
     d->manifest = d->txn.manifest;
@@ -73,12 +73,12 @@ durable_commit(struct durable *d)
     d->staged += d->txn.staged;
     d->redo_next = d->txn.redo_next;
     if (d->txn.finishes)
-        turn(d);
+        durable_next_txn(d);
     return PS_OK;
 }
 
 static enum ps_err
-end(struct durable *d, enum ps_err err)
+durable_end_txn(struct durable *d, enum ps_err err)
 {
     if (err == PS_OK)
         return durable_commit(d);
@@ -98,7 +98,7 @@ struct doomed {
 };
 
 static bool
-doom(void *arg, const struct store_key *key, struct span value)
+durable_mark_erased(void *arg, const struct store_key *key, struct span value)
 {
     struct doomed *x = arg;
 
@@ -131,7 +131,7 @@ erase_some(struct durable *d, struct doomed *x, const uint64_t *boot)
 
     if ((x->keys = malloc(ERASE_MAX * sizeof *x->keys)) == NULL)
         return PS_ERR_NOMEM;
-    if ((err = d->store->ops->each_block_from(d->store, &from, doom, x)) != PS_OK)
+    if ((err = d->store->ops->each_block_from(d->store, &from, durable_mark_erased, x)) != PS_OK)
         goto out;
     if (x->len == 0 && boot == NULL)
         goto out;
@@ -140,7 +140,7 @@ erase_some(struct durable *d, struct doomed *x, const uint64_t *boot)
     err = erase_all(d, x);
     if (err == PS_OK && !x->more && boot != NULL)
         err = put_staged_boot(d, *boot);
-    err = end(d, err);
+    err = durable_end_txn(d, err);
 out:
     free(x->keys);
     return err;
@@ -157,7 +157,7 @@ durable_cut(struct durable *d, bool *more)
 }
 
 static uint8_t
-staging(const struct durable *d)
+durable_staging_table(const struct durable *d)
 {
     return d->manifest.generation ^ 1;
 }
@@ -165,13 +165,13 @@ staging(const struct durable *d)
 enum ps_err
 durable_begin_save(struct durable *d, uint64_t boot, bool *more)
 {
-    struct doomed x = {.generation = staging(d)};
+    struct doomed x = {.generation = durable_staging_table(d)};
     enum ps_err err;
 
     *more = false;
     d->staged = 0;
     d->saving = true;
-    if (d->staged_boot == boot || PLANTED(STAGED_BY_ANOTHER))
+    if (d->staged_boot == boot || MUTATION(STAGED_BY_ANOTHER))
         return PS_OK;
     if ((err = erase_some(d, &x, &boot)) != PS_OK)
         return err;
@@ -184,7 +184,7 @@ durable_begin_save(struct durable *d, uint64_t boot, bool *more)
 /* ---- Saving ---- */
 
 static enum ps_err
-put(struct durable *d, const struct store_key *key, struct span value)
+durable_put(struct durable *d, const struct store_key *key, struct span value)
 {
     void *place;
     enum ps_err err = d->store->ops->reserve(d->store, key, value.len, &place);
@@ -205,7 +205,7 @@ is_same(struct span a, struct span b)
 static struct store_key
 staged_key(const struct durable *d, const struct store_key *key)
 {
-    return (struct store_key){.var = key->var, .block = key->block, .generation = staging(d)};
+    return (struct store_key){.var = key->var, .block = key->block, .generation = durable_staging_table(d)};
 }
 
 enum ps_err
@@ -233,7 +233,7 @@ durable_stage(struct durable *d, const struct store_key *key, struct span value,
     *written = 0;
     if (err != PS_OK || same)
         return err;
-    if ((err = put(d, &to, value)) != PS_OK)
+    if ((err = durable_put(d, &to, value)) != PS_OK)
         return err;
     *written = value.len;
     d->txn.staged++;
@@ -247,7 +247,7 @@ durable_redo(struct durable *d, uint64_t number, struct span piece)
 
     ps_assert(number >= 1 && number <= STORE_REDO_MAX);
     d->txn.redo_next = MAX(d->txn.redo_next, number + 1);
-    return put(d, &key, piece);
+    return durable_put(d, &key, piece);
 }
 
 /* Rows of one table that the save does not have; both come in the order of keys. */
@@ -260,7 +260,7 @@ struct stale {
 };
 
 static int
-compare(struct span a, struct span b)
+durable_compare(struct span a, struct span b)
 {
     int order = memcmp(a.data, b.data, MIN(a.len, b.len));
 
@@ -296,9 +296,9 @@ find_stale(void *arg, struct span key, struct span value)
     struct stale *x = arg;
 
     (void)value;
-    while (x->row < x->end && compare(x->save->rows[x->row].key, key) < 0)
+    while (x->row < x->end && durable_compare(x->save->rows[x->row].key, key) < 0)
         x->row++;
-    if (x->row < x->end && compare(x->save->rows[x->row].key, key) == 0)
+    if (x->row < x->end && durable_compare(x->save->rows[x->row].key, key) == 0)
         return true;
     x->nomem = !keep_key(x, key);
     return !x->nomem;
@@ -349,11 +349,11 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
     d->txn.finishes = true;
     d->txn.manifest = (struct durable_manifest){.save = save->number,
                                                 .boot = save->boot,
-                                                .redo = PLANTED(LOG_NOT_CUT) ? d->redo_first : save->redo,
+                                                .redo = MUTATION(LOG_NOT_CUT) ? d->redo_first : save->redo,
                                                 .blocks = save->blocks,
                                                 .bytes = save->bytes,
                                                 .unix_ms = unix_ms,
-                                                .generation = staging(d)};
+                                                .generation = durable_staging_table(d)};
     if (err == PS_OK)
         err = put_manifest(d, durable_manifest_name, &d->txn.manifest);
     /* What counted until now lies where the next one is staged. */

@@ -5,8 +5,8 @@
  *     blocks of generation 1 - g  the one that is being staged, or those of an older one, which it writes over
  *     redo log                    pieces; those before the manifest's `redo` are leftovers and are erased bit by bit
  *     rows                        of the save that counts
- *     facts (fact.h)              "durable": whose this is; "manifest": without it there is no save; "staged": of which
- *                                 boot the blocks of generation 1 - g are
+ *     facts (metadata_rows.h)              "durable": whose this is; "manifest": without it there is no save; "staged":
+ * of which boot the blocks of generation 1 - g are
  *
  * A save: durable_begin_save(), then transactions of at most DURABLE_TXN_MAX that stage blocks (and take pieces of the
  * redo log that wait meanwhile), and a last one with manifest and rows. Complete or absent: a start discards what no

@@ -4,8 +4,8 @@
 
 #include "proto/store.pb-c.h"
 #include "server/core/durability/durable.h"
-#include "server/core/durability/fact.h"
 #include "server/core/durability/identity.h"
+#include "server/core/store/metadata_rows.h"
 
 const char *const durable_manifest_name = "manifest", *const durable_staged_name = "staged";
 
@@ -52,10 +52,10 @@ check_identity(struct durable *d, struct ps_error *e)
 }
 
 static enum ps_err
-identify(struct durable *d, uint64_t id, struct ps_error *e)
+durable_open_identify(struct durable *d, uint64_t id, struct ps_error *e)
 {
     bool any;
-    enum ps_err err = fact_any(d->store, &any);
+    enum ps_err err = metadata_rows_any(d->store, &any);
 
     if (err == PS_OK && any)
         return check_identity(d, e);
@@ -72,7 +72,7 @@ read_manifest(const struct durable *d, const char *name, struct durable_manifest
 {
     ProtobufCMessage *m;
     const Psd__ManifestRow *row;
-    enum ps_err err = fact_get(d->store, name, &psd__manifest_row__descriptor, &m);
+    enum ps_err err = metadata_rows_get(d->store, name, &psd__manifest_row__descriptor, &m);
 
     *out = (struct durable_manifest){0};
     if (err != PS_OK)
@@ -145,7 +145,7 @@ durable_open(struct durable *d, struct store *store, const char *cluster, uint32
     *d = (struct durable){.store = store, .shard = shard, .shards = shards};
     ps_assert(strlen(cluster) < sizeof d->cluster);
     strcpy(d->cluster, cluster);
-    if ((err = identify(d, id, e)) != PS_OK ||
+    if ((err = durable_open_identify(d, id, e)) != PS_OK ||
         (err = read_manifest(d, durable_manifest_name, &d->manifest, e)) != PS_OK ||
         (err = read_manifest(d, durable_staged_name, &staged, e)) != PS_OK)
         return err;

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/durable.h"
 #include "server/core/durability/identity.h"
 #include "server/core/turn/row.h"
 
-struct rebuild {
+struct durable_rebuild {
     struct durable *d;
     struct store *live;
     durable_progress progress;
@@ -24,7 +24,7 @@ struct rebuild {
 };
 
 static enum ps_err
-commit(struct rebuild *r)
+durable_rebuild_commit(struct durable_rebuild *r)
 {
     enum ps_err err;
 
@@ -40,7 +40,7 @@ commit(struct rebuild *r)
 
 /* Have so many bytes in a transaction; a store that is nearly full has no room for many such at once. */
 static enum ps_err
-room(struct rebuild *r, uint64_t bytes)
+durable_rebuild_reserve(struct durable_rebuild *r, uint64_t bytes)
 {
     const struct store_ops *ops = r->live->ops;
     uint64_t most = STORE_ROOM_TURN;
@@ -50,7 +50,7 @@ room(struct rebuild *r, uint64_t bytes)
         r->room -= bytes;
         return PS_OK;
     }
-    if ((err = commit(r)) != PS_OK)
+    if ((err = durable_rebuild_commit(r)) != PS_OK)
         return err;
     if ((err = ops->begin(r->live, most)) == PS_ERR_FULL)
         err = ops->begin(r->live, most = bytes);
@@ -64,7 +64,7 @@ room(struct rebuild *r, uint64_t bytes)
 static bool
 copy_block(void *arg, const struct store_key *key, struct span value)
 {
-    struct rebuild *r = arg;
+    struct durable_rebuild *r = arg;
     struct store_key to = {.var = key->var, .block = key->block};
     void *place;
 
@@ -74,7 +74,7 @@ copy_block(void *arg, const struct store_key *key, struct span value)
         r->lost = *key;
         return false;
     }
-    if ((r->err = room(r, value.len)) == PS_OK &&
+    if ((r->err = durable_rebuild_reserve(r, value.len)) == PS_OK &&
         (r->err = r->live->ops->reserve(r->live, &to, value.len, &place)) == PS_OK) {
         memcpy(place, value.data, value.len);
         r->blocks++;
@@ -84,7 +84,7 @@ copy_block(void *arg, const struct store_key *key, struct span value)
 
 /* ---- What the disk has lost ---- */
 
-struct lookup {
+struct durable_rebuild_lookup {
     uint32_t id;
     char name[WIRE_NAME_MAX + 1];
 };
@@ -92,7 +92,7 @@ struct lookup {
 static bool
 find_name(void *arg, struct span key, struct span value)
 {
-    struct lookup *l = arg;
+    struct durable_rebuild_lookup *l = arg;
     Psd__VariableRow *row = row_id(key) == l->id ? psd__variable_row__unpack(NULL, value.len, value.data) : NULL;
 
     if (row != NULL && row->declare != NULL)
@@ -103,9 +103,9 @@ find_name(void *arg, struct span key, struct span value)
 }
 
 static enum ps_err
-block_lost(const struct rebuild *r, struct ps_error *e)
+block_lost(const struct durable_rebuild *r, struct ps_error *e)
 {
-    struct lookup l = {.id = r->lost.var, .name = "?"};
+    struct durable_rebuild_lookup l = {.id = r->lost.var, .name = "?"};
 
     (void)r->d->store->ops->each_row(r->d->store, STORE_VARS, find_name, &l);
     return ps_fail(e, r->err, "save %" PRIu64 " is damaged: block %" PRIu32 " of variable '%.128s' is lost",
@@ -115,7 +115,7 @@ block_lost(const struct rebuild *r, struct ps_error *e)
 /* ---- All of it ---- */
 
 static enum ps_err
-copy_blocks(struct rebuild *r, struct ps_error *e)
+copy_blocks(struct durable_rebuild *r, struct ps_error *e)
 {
     struct store_key from = {.generation = r->d->manifest.generation};
     enum ps_err err = r->d->store->ops->each_block_from(r->d->store, &from, copy_block, r);
@@ -135,18 +135,18 @@ copy_blocks(struct rebuild *r, struct ps_error *e)
 static bool
 copy_row(void *arg, struct span key, struct span value)
 {
-    struct rebuild *r = arg;
+    struct durable_rebuild *r = arg;
 
     r->err = r->d->store->ops->fetch(r->d->store, value);
     if (r->err == PS_OK)
-        r->err = room(r, STORE_ROW_ROOM + value.len);
+        r->err = durable_rebuild_reserve(r, STORE_ROW_ROOM + value.len);
     if (r->err == PS_OK)
         r->err = r->live->ops->row_put(r->live, r->table, key, value);
     return r->err == PS_OK;
 }
 
 static enum ps_err
-copy_rows(struct rebuild *r)
+copy_rows(struct durable_rebuild *r)
 {
     enum ps_err err = PS_OK;
 
@@ -159,11 +159,11 @@ copy_rows(struct rebuild *r)
 }
 
 static enum ps_err
-put_identity(struct rebuild *r, uint64_t boot)
+put_identity(struct durable_rebuild *r, uint64_t boot)
 {
     struct identity live = {
         .format = SHARD_FORMAT, .cluster = r->d->cluster, .shard = r->d->shard, .shards = r->d->shards, .id = boot};
-    enum ps_err err = room(r, 2 * STORE_ROW_ROOM);
+    enum ps_err err = durable_rebuild_reserve(r, 2 * STORE_ROW_ROOM);
 
     return err == PS_OK ? identity_put(r->live, identity_live, &live) : err;
 }
@@ -172,7 +172,7 @@ enum ps_err
 durable_rebuild(struct durable *d, struct store *live, uint64_t boot, durable_progress progress, void *arg,
                 struct ps_error *e)
 {
-    struct rebuild r = {.d = d, .live = live, .progress = progress, .arg = arg};
+    struct durable_rebuild r = {.d = d, .live = live, .progress = progress, .arg = arg};
     enum ps_err err;
 
     if (d->manifest.save == 0)
@@ -180,8 +180,8 @@ durable_rebuild(struct durable *d, struct store *live, uint64_t boot, durable_pr
     if ((err = copy_blocks(&r, e)) != PS_OK)
         goto out;
     if ((err = copy_rows(&r)) != PS_OK ||
-        (err = put_identity(&r, PLANTED(OLD_BOOT_KEPT) ? d->manifest.boot : boot)) != PS_OK ||
-        (err = commit(&r)) != PS_OK)
+        (err = put_identity(&r, MUTATION(OLD_BOOT_KEPT) ? d->manifest.boot : boot)) != PS_OK ||
+        (err = durable_rebuild_commit(&r)) != PS_OK)
         ps_fail(e, err, "the rows of save %" PRIu64 " could not be copied: %s", d->manifest.save, ps_strerror(err));
 out:
     if (r.begun)

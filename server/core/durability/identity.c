@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/core/durability/fact.h"
+#include "server/core/store/metadata_rows.h"
 
 const char *const identity_live = "identity", *const identity_durable = "durable";
 
@@ -17,14 +17,14 @@ identity_put(struct store *store, const char *name, const struct identity *who)
     row.shard = who->shard;
     row.shards = who->shards;
     row.boot = who->id;
-    return fact_put(store, name, &row.base);
+    return metadata_rows_put(store, name, &row.base);
 }
 
 enum ps_err
 identity_get(struct store *store, const char *name, Psd__ShardRow **out)
 {
     ProtobufCMessage *row;
-    enum ps_err err = fact_get(store, name, &psd__shard_row__descriptor, &row);
+    enum ps_err err = metadata_rows_get(store, name, &psd__shard_row__descriptor, &row);
 
     *out = (Psd__ShardRow *)row;
     return err;

@@ -22,7 +22,7 @@ struct identity {
 /* Within the write transaction. */
 enum ps_err identity_put(struct store *store, const char *name, const struct identity *who) PS_MUST_USE;
 
-/* *out NULL: there is none, or an error: as fact_get() says. Freed by protobuf-c. */
+/* *out NULL: there is none, or an error: as metadata_rows_get() says. Freed by protobuf-c. */
 enum ps_err identity_get(struct store *store, const char *name, Psd__ShardRow **out) PS_MUST_USE;
 
 /* PS_ERR_VERSION, PS_ERR_CLUSTER, with a sentence that begins with `what`: "the store". */

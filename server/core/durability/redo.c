@@ -233,7 +233,7 @@ finish_record(struct shard *s)
 
     if (err == PS_OK) {
         note_sessions(s);
-        held_recorded(s, s->redo.next);
+        durable_acks_recorded(s, s->redo.next);
     }
     record_clear(s->redo.record);
     return err;

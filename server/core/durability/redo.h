@@ -18,7 +18,7 @@
  *
  * Sessions' rows are logged only where what they say holds without the pushes that are not in the log: when one begins
  * (in a boot, or at all) and when one ends. What a worker's durable pushes did to its row is found anew by replaying
- * them: they lie past its last_seq, with gaps between (ahead.h).
+ * them: they lie past its last_seq, with gaps between (resolved_set.h).
  *
  * The log is cut by saves: pieces before the manifest's `redo` are in the save. */
 #ifndef SERVER_REDO_H
@@ -87,7 +87,7 @@ void redo_not_durable(struct shard *s, const struct ps_error *why);
 
 /* While nothing can be written rows are logged all the same, for workers come and go. Past the limit of what may wait
  * the oldest pieces are given up, the newest turn's never: so the disk finds that some are missing, whatever process
- * looks, and waits for a whole save, which has what they said. */
+ * looks, and waits for a full save, which has what they said. */
 void redo_give_up(struct shard *s);
 
 /* While the log is replayed nothing is recorded; after it, all before this piece is on disk. */

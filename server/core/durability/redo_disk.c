@@ -11,7 +11,7 @@
 
 /* Pieces before this one are of no use any more. */
 static uint64_t
-useless(const struct redo *r)
+redo_disk_first_needed(const struct redo *r)
 {
     return MIN(MAX(r->durable, r->given_up), r->committed);
 }
@@ -20,7 +20,7 @@ enum ps_err
 redo_erase(struct shard *s, uint32_t max)
 {
     struct redo *r = &s->redo;
-    uint64_t until = PLANTED(PIECE_ERASED_EARLY) ? r->committed : useless(r);
+    uint64_t until = MUTATION(PIECE_ERASED_EARLY) ? r->committed : redo_disk_first_needed(r);
     uint64_t bytes = 0;
 
     for (; max > 0 && r->erased < until && bytes < ERASE_BYTES; max--) {
@@ -49,7 +49,7 @@ redo_erase(struct shard *s, uint32_t max)
 bool
 redo_busy(const struct shard *s)
 {
-    return s->redo.erased < useless(&s->redo) && !s->redo.no_room;
+    return s->redo.erased < redo_disk_first_needed(&s->redo) && !s->redo.no_room;
 }
 
 bool
@@ -86,7 +86,7 @@ redo_saved(struct shard *s, uint64_t number)
     r->no_room = false;
     for (; r->marks_first < r->marks_len && r->marks[r->marks_first].next <= number; r->marks_first++)
         r->bytes -= r->marks[r->marks_first].bytes;
-    held_release(s, number);
+    durable_acks_release(s, number);
 }
 
 void
@@ -113,7 +113,7 @@ redo_not_durable(struct shard *s, const struct ps_error *why)
         actions_log(s, SHARD_LOG_ERROR, "durable pushes cannot be written code=%s reason=\"%s\"",
                     ps_err_name(why->code), why->text);
     s->redo.failure = *why;
-    held_fail(s, why);
+    durable_acks_fail(s, why);
     redo_give_up(s);
 }
 

@@ -24,7 +24,7 @@ let_go(struct restore *r)
 }
 
 static void
-forget(struct restore *r)
+restore_forget(struct restore *r)
 {
     let_go(r);
     free(r->dir);
@@ -35,7 +35,7 @@ forget(struct restore *r)
 void
 restore_finish(struct shard *s)
 {
-    forget(&s->restore);
+    restore_forget(&s->restore);
 }
 
 /* To who asked, if it is still there. */
@@ -97,7 +97,7 @@ restore_load(struct shard *s, struct ps_error *e)
 /* ---- Asked ---- */
 
 static bool
-same(const struct restore *r, const char *dir, const char *job)
+restore_is_same(const struct restore *r, const char *dir, const char *job)
 {
     return strcmp(r->dir, dir) == 0 && strcmp(r->job, job) == 0;
 }
@@ -116,7 +116,7 @@ restore_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__
 
     if (!under_way(r)) {
         actions_restore(s, c, request, m);
-    } else if (!m->check && same(r, m->dir, m->job)) {
+    } else if (!m->check && restore_is_same(r, m->dir, m->job)) {
         r->conn = c->id;
         r->request = request;
     } else {
@@ -136,7 +136,7 @@ take_over(struct restore *r, struct shard_restore *source, struct ps_error *e)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a restore");
     }
     half = r->half;
-    forget(r);
+    restore_forget(r);
     r->half = half;
     r->dir = dir;
     r->job = job;
@@ -147,7 +147,7 @@ take_over(struct restore *r, struct shard_restore *source, struct ps_error *e)
 
 /* True: it is the machine's from now on. */
 static bool
-take(struct shard *s, const struct shard_event *event, struct ps_error *e)
+restore_take_source(struct shard *s, const struct shard_event *event, struct ps_error *e)
 {
     struct shard_restore *source = event->restore;
     struct restore *r = &s->restore;
@@ -188,7 +188,7 @@ restore_take(struct shard *s, const struct shard_event *event)
         event->restore->close(event->restore);
         return;
     }
-    if (take(s, event, &e))
+    if (restore_take_source(s, event, &e))
         return;
     if (e.code != PS_OK) {
         if (!under_way(&s->restore))
@@ -240,12 +240,12 @@ give_up(struct shard *s, const struct ps_error *why)
         free(job);
         return;
     }
-    forget(r);
+    restore_forget(r);
     r->failure = *why;
 }
 
 static void
-begin(struct shard *s)
+restore_begin(struct shard *s)
 {
     struct restore *r = &s->restore;
     struct connection *c = r->conn != 0 ? connection_find(s, r->conn) : NULL;
@@ -340,7 +340,7 @@ restore_work(struct shard *s)
     case RESTORE_CLOSED: /* rows are written between turns */
         if (turn_dirty(s) || redo_waits(s))
             return false;
-        begin(s);
+        restore_begin(s);
         return true;
     case RESTORE_FILLING:
         return restore_work_filling(s);
@@ -350,7 +350,7 @@ restore_work(struct shard *s)
 }
 
 static void
-filled(struct shard *s)
+restore_filled(struct shard *s)
 {
     struct restore *r = &s->restore;
 
@@ -368,14 +368,14 @@ filled(struct shard *s)
 }
 
 static void
-saved(struct shard *s)
+restore_saved(struct shard *s)
 {
     struct restore *r = &s->restore;
     struct restore_plan did = {.variables = r->variables, .blocks = r->blocks, .bytes = r->bytes};
 
     actions_log(s, SHARD_LOG_INFO, "restore done dir=\"%s\"", r->dir);
     answer_done(s, r->conn, r->request, &did);
-    forget(r);
+    restore_forget(r);
 }
 
 void
@@ -386,9 +386,9 @@ restore_turn_over(struct shard *s, bool committed)
 
     r->filled = r->saved = false;
     if (committed && is_filled)
-        filled(s);
+        restore_filled(s);
     else if (committed && is_saved_now)
-        saved(s);
+        restore_saved(s);
 }
 
 void

@@ -12,8 +12,8 @@
  * Outside RESTORE_NONE no worker is let in: it would train on half of a model. Nothing is changed before all is known
  * to fit: job and variables that are there are the same, those that are not have room.
  *
- * A fact (fact.h) says that it is under way, from before the first change until the save is there: a process that
- * finds it does it again, from the first block. Job and variables are written as rows and loaded, as on a start;
+ * A fact (metadata_rows.h) says that it is under way, from before the first change until the save is there: a process
+ * that finds it does it again, from the first block. Job and variables are written as rows and loaded, as on a start;
  * workers of the job are forgotten, its clock is the checkpoint's. Then blocks are filled in bounded turns as
  * background work.
  *

@@ -38,7 +38,7 @@ check_job(struct shard *s, const struct shard_restore *r, struct job **job, stru
 
 /* The variable as it would be here; measured. NULL: no memory. */
 static struct variable *
-imagine(struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v)
+restore_check_variable_new(struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v)
 {
     struct job job = {.options = r->manifest->declared, .name = restore_job_name(r)};
 
@@ -46,7 +46,7 @@ imagine(struct shard *s, const struct shard_restore *r, const struct checkpoint_
 }
 
 static void
-count(const struct variable *v, struct restore_plan *plan)
+restore_check_count_blocks(const struct variable *v, struct restore_plan *plan)
 {
     plan->variables += v->count > 0;
     plan->blocks += v->count;
@@ -63,17 +63,17 @@ check_variable(struct shard *s, const struct shard_restore *r, const struct job 
     if (job != NULL)
         HASH_FIND(hh, job->variables, v->declared->name, strlen(v->declared->name), there);
     if (there != NULL && wire_declare_equal(there->declare, v->declared)) {
-        count(there, plan);
+        restore_check_count_blocks(there, plan);
         return PS_OK;
     }
     if (there != NULL) {
         wire_declare_differences(there->declare, v->declared, text, sizeof text);
         return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' is there with %.400s", there->name, text);
     }
-    if ((imagined = imagine(s, r, v)) == NULL)
+    if ((imagined = restore_check_variable_new(s, r, v)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for variable '%.64s'", s->config.shard,
                        v->declared->name);
-    count(imagined, plan);
+    restore_check_count_blocks(imagined, plan);
     need->bytes += imagined->bytes;
     need->gather_bytes += imagined->count > 0 ? imagined->gather_bytes : 0;
     need->variables += imagined->count > 0;

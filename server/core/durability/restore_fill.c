@@ -52,7 +52,7 @@ put_block(struct shard *s, struct block_ref *ref)
 
 /* The variable whose next block is to be filled; NULL: there is none. */
 static struct variable *
-current(struct shard *s)
+restore_fill_current_variable(struct shard *s)
 {
     struct restore *r = &s->restore;
     struct variable *v;
@@ -116,7 +116,7 @@ restore_fill(struct shard *s, struct ps_error *e)
     uint64_t made = 0;
 
     while (e->code == PS_OK && s->turn.failed == PS_OK && made < SHARD_WORK_BYTES) {
-        if ((v = current(s)) == NULL)
+        if ((v = restore_fill_current_variable(s)) == NULL)
             return end_filling(s);
         if (!fill_one(s, v, &made, e))
             return made > 0;

@@ -8,15 +8,15 @@
 #include "common/core/cluster/placement.h"
 #include "common/core/format/checkpoint.h"
 #include "proto/store.pb-c.h"
-#include "server/core/durability/fact.h"
 #include "server/core/durability/identity.h"
 #include "server/core/durability/restore.h"
 #include "server/core/shard_state.h"
+#include "server/core/store/metadata_rows.h"
 
 #define ROWS_MAX (STORE_ROOM_TURN / STORE_ROW_ROOM) /* in one transaction */
 
 static const char restoring_name[] = "restoring";
-static_assert(WIRE_PATH_MAX + WIRE_NAME_MAX + 64 <= FACT_BYTES_MAX, "a fact holds a path and a name");
+static_assert(WIRE_PATH_MAX + WIRE_NAME_MAX + 64 <= METADATA_ROWS_BYTES_MAX, "a fact holds a path and a name");
 
 /* ---- That it is under way ---- */
 
@@ -28,7 +28,7 @@ put_restoring(struct shard *s, const char *dir, const char *job, bool filled)
     row.dir = (char *)dir;
     row.job = (char *)job;
     row.filled = filled;
-    return fact_put(s->store, restoring_name, &row.base);
+    return metadata_rows_put(s->store, restoring_name, &row.base);
 }
 
 enum ps_err
@@ -36,7 +36,7 @@ restore_rows_load(struct shard *s, char **dir, char **job, bool *filled)
 {
     ProtobufCMessage *m;
     const Psd__RestoringRow *row;
-    enum ps_err err = fact_get(s->store, restoring_name, &psd__restoring_row__descriptor, &m);
+    enum ps_err err = metadata_rows_get(s->store, restoring_name, &psd__restoring_row__descriptor, &m);
 
     *dir = *job = NULL;
     if (m == NULL)
@@ -66,7 +66,7 @@ restore_rows_filled(struct shard *s, uint64_t boot)
 enum ps_err
 restore_rows_end(struct shard *s)
 {
-    return fact_erase(s->store, restoring_name);
+    return metadata_rows_erase(s->store, restoring_name);
 }
 
 /* ---- Many rows ---- */

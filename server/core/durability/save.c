@@ -22,17 +22,17 @@ save_init(struct shard *s)
 
 /* Blocks of the save from this place to its variable's end. */
 static uint64_t
-rest(const struct save *save, struct save_place place)
+save_blocks_left(const struct save *save, struct save_place place)
 {
     return save->counts[place.var] - place.index;
 }
 
 /* Go on by so many blocks; a place is never at the end of a variable. */
 static struct save_place
-advance(const struct save *save, struct save_place place, uint64_t blocks)
+save_place_advance(const struct save *save, struct save_place place, uint64_t blocks)
 {
-    while (place.var <= save->vars && blocks >= rest(save, place)) {
-        blocks -= rest(save, place);
+    while (place.var <= save->vars && blocks >= save_blocks_left(save, place)) {
+        blocks -= save_blocks_left(save, place);
         place = (struct save_place){.var = place.var + 1};
     }
     if (place.var > save->vars)
@@ -89,7 +89,7 @@ say_begun(struct shard *s, const struct job *job, const char *dir)
         return err;
     out->number = job == NULL ? save->number + 1 : 0;
     out->boot = s->boot;
-    out->redo = save->redo = s->redo.committed + PLANTED(LOG_CUT_AHEAD);
+    out->redo = save->redo = s->redo.committed + MUTATION(LOG_CUT_AHEAD);
     save->redo_bytes = s->redo.log_bytes;
     out->blocks = save->len;
     out->bytes = save->bytes;
@@ -100,7 +100,7 @@ say_begun(struct shard *s, const struct job *job, const char *dir)
 }
 
 static void
-forget(struct save *save)
+save_forget(struct save *save)
 {
     free(save->counts);
     save->counts = NULL;
@@ -114,7 +114,7 @@ forget(struct save *save)
 
 /* It came to nothing: tell who asked. A checkpoint's end is theirs alone. */
 static void
-fail(struct shard *s, enum ps_err code, const char *text)
+save_fail(struct shard *s, enum ps_err code, const char *text)
 {
     struct save *save = &s->save;
     struct save_request *list = save->answering;
@@ -129,14 +129,14 @@ fail(struct shard *s, enum ps_err code, const char *text)
         snprintf(save->stats.failure, sizeof save->stats.failure, "%s", text);
     }
     save->answering = NULL;
-    forget(save);
+    save_forget(save);
     save_request_failed(s, list, code, text);
 }
 
 static void
 close_if_passed(struct save *save)
 {
-    if (save->passed_len + PLANTED(CLOSED_EARLY) < save->len)
+    if (save->passed_len + MUTATION(CLOSED_EARLY) < save->len)
         return;
     save->state = SAVE_CLOSING;
     save->passed = SAVE_PLACE_END;
@@ -144,7 +144,7 @@ close_if_passed(struct save *save)
 }
 
 static void
-begin(struct shard *s, struct save_request *list)
+save_begin(struct shard *s, struct save_request *list)
 {
     struct save *save = &s->save;
     const struct job *job = list->job_id != 0 ? s->jobs_by_id[list->job_id] : NULL;
@@ -153,14 +153,14 @@ begin(struct shard *s, struct save_request *list)
     save->answering = list;
     if (!count_blocks(s, job) || (job != NULL && (save->done = save_rows_done(s, job)) == NULL) ||
         (err = say_begun(s, job, list->dir)) != PS_OK) {
-        fail(s, err, ps_strerror(err));
+        save_fail(s, err, ps_strerror(err));
         return;
     }
     save->state = SAVE_RUNNING;
     save->begun_ms = s->now_ms;
     save->begun_ns = s->now_ns;
     save->handed_len = save->passed_len = 0;
-    save->handed = save->passed = advance(save, SAVE_PLACE_FIRST, 0);
+    save->handed = save->passed = save_place_advance(save, SAVE_PLACE_FIRST, 0);
     save->erase = SAVE_PLACE_FIRST;
     if (job == NULL)
         save->changed = false;
@@ -178,7 +178,7 @@ save_turn_ended(struct shard *s)
     if (save->say_abandoned)
         save->say_abandoned = !actions_save(s, SHARD_SAVE_ABANDONED, NULL);
     if (save->waiting != NULL && save_gate_open(s) && (list = save_request_next(s)) != NULL)
-        begin(s, list);
+        save_begin(s, list);
     if (save->say_close)
         save->say_close = !actions_save(s, SHARD_SAVE_CLOSE, NULL);
 }
@@ -224,7 +224,7 @@ shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, siz
             break;
         out[n++] = (struct shard_save_block){.key = key_of_instant(&ref), .size = ref.size};
         sum += ref.size;
-        save->handed = advance(save, save->handed, 1);
+        save->handed = save_place_advance(save, save->handed, 1);
     }
     save->handed_len += n;
     return n;
@@ -238,7 +238,7 @@ save_passed(struct shard *s, uint64_t blocks)
     if (save->state != SAVE_RUNNING) /* abandoned in this turn: the saver does not know yet */
         return;
     ps_assert(save->passed_len + blocks <= save->handed_len);
-    save->passed = advance(save, save->passed, blocks);
+    save->passed = save_place_advance(save, save->passed, blocks);
     save->passed_len += blocks;
     close_if_passed(save);
 }
@@ -263,7 +263,7 @@ save_done(struct shard *s, uint64_t bytes)
     actions_log(s, SHARD_LOG_INFO, "save done number=%" PRIu64 " blocks=%" PRIu64 " written=%" PRIu64 " ms=%" PRIu64,
                 m.save, m.blocks, m.bytes, m.ms);
     save->answering = NULL;
-    forget(save);
+    save_forget(save);
     save_request_done(s, list, MSG_SAVE_DONE, &m.base);
 }
 
@@ -280,7 +280,7 @@ checkpoint_done(struct shard *s, uint64_t bytes, uint64_t left_out)
                 save->len, bytes);
     save->answering = NULL;
     save_request_done(s, list, MSG_CHECKPOINT_DONE, &save->done->base);
-    forget(save);
+    save_forget(save);
 }
 
 void
@@ -291,11 +291,11 @@ save_ended(struct shard *s, const struct shard_event *event)
     if (save->state == SAVE_IDLE) /* as above */
         return;
     if (event->error != NULL) {
-        fail(s, event->error->code, event->error->text);
+        save_fail(s, event->error->code, event->error->text);
         return;
     }
     ps_assert(save->state == SAVE_CLOSING && !save->say_close);
-    spans_saved(s, save->begun_ns, event->bytes);
+    shard_trace_saved(s, save->begun_ns, event->bytes);
     if (save->answering->job_id == 0)
         save_done(s, event->bytes);
     else
@@ -307,9 +307,9 @@ save_abandon(struct shard *s, enum ps_err why)
 {
     if (s->save.state != SAVE_RUNNING)
         return;
-    fail(s, why,
-         why == PS_ERR_FULL ? "no room in memory for old values beside new ones: the save was given up"
-                            : "the save was given up: the live store cannot be read");
+    save_fail(s, why,
+              why == PS_ERR_FULL ? "no room in memory for old values beside new ones: the save was given up"
+                                 : "the save was given up: the live store cannot be read");
     s->save.say_abandoned = true;
 }
 
@@ -351,7 +351,7 @@ save_report(const struct shard *s, Psd__SaveReport *out)
 void
 save_finish(struct shard *s)
 {
-    forget(&s->save);
+    save_forget(&s->save);
     save_request_free(s->save.answering);
     save_request_free(s->save.waiting);
     s->save.answering = s->save.waiting = NULL;

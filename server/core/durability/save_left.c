@@ -20,7 +20,7 @@ save_busy(const struct shard *s)
 }
 
 static bool
-erase(struct shard *s, const struct block_ref *ref)
+save_left_erase(struct shard *s, const struct block_ref *ref)
 {
     struct store_key key = block_key(ref);
     enum ps_err err;
@@ -54,7 +54,7 @@ erase_some(struct shard *s, uint32_t n)
         if (v->blocks[save->erase.index].left) {
             struct block_ref ref = v->kind->nth(s, v, save->erase.index);
 
-            if (!erase(s, &ref))
+            if (!save_left_erase(s, &ref))
                 return;
             n--;
         }

@@ -10,26 +10,26 @@
 /* ---- Asking ---- */
 
 static void
-refuse(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text)
+save_request_refuse(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text)
 {
     if (c != NULL)
         actions_error(s, c, request, code, text);
 }
 
 static void
-add(struct shard *s, const struct save_request *asked, const char *dir)
+save_request_add(struct shard *s, const struct save_request *asked, const char *dir)
 {
     size_t dir_size = strlen(dir) + 1;
     struct save_request *r;
     struct ps_error e;
 
     if (s->restore.state == RESTORE_UNFINISHED && restore_says_no(s, &e)) {
-        refuse(s, asked->connection, asked->request, e.code, e.text);
+        save_request_refuse(s, asked->connection, asked->request, e.code, e.text);
     } else if (limit_reached(s, LIMIT_SAVES)) {
         limit_refuse(s, LIMIT_SAVES, &e, "no room for another one to wait");
-        refuse(s, asked->connection, asked->request, e.code, e.text);
+        save_request_refuse(s, asked->connection, asked->request, e.code, e.text);
     } else if ((r = malloc(sizeof *r + dir_size)) == NULL) {
-        refuse(s, asked->connection, asked->request, PS_ERR_NOMEM, "no memory for a save");
+        save_request_refuse(s, asked->connection, asked->request, PS_ERR_NOMEM, "no memory for a save");
     } else {
         *r = *asked;
         r->since_ms = s->now_ms;
@@ -46,14 +46,14 @@ save_request_save(struct shard *s, struct connection *c, uint64_t request)
     const struct save_request *r;
 
     if (!s->config.durable) {
-        refuse(s, c, request, PS_ERR_UNSUPPORTED, "this shard has no durable environment to save to");
+        save_request_refuse(s, c, request, PS_ERR_UNSUPPORTED, "this shard has no durable environment to save to");
         return;
     }
     if (c == NULL)
         DL_FOREACH (s->save.waiting, r)
             if (r->job_id == 0)
                 return;
-    add(s, &asked, "");
+    save_request_add(s, &asked, "");
 }
 
 void
@@ -67,17 +67,17 @@ save_request_checkpoint(struct shard *s, struct connection *c, uint64_t request,
     HASH_FIND(hh, s->jobs, m->job, strlen(m->job), job);
     if (job == NULL) {
         snprintf(text, sizeof text, "shard %u knows no job '%.64s'", s->config.shard, m->job);
-        refuse(s, c, request, PS_ERR_NOT_FOUND, text);
+        save_request_refuse(s, c, request, PS_ERR_NOT_FOUND, text);
         return;
     }
     asked.job_id = job->id;
-    add(s, &asked, m->dir);
+    save_request_add(s, &asked, m->dir);
 }
 
 /* ---- The next one ---- */
 
 static void
-take(struct shard *s, struct save_request **list, struct save_request *r)
+save_request_take(struct shard *s, struct save_request **list, struct save_request *r)
 {
     DL_DELETE(s->save.waiting, r);
     DL_APPEND(*list, r);
@@ -98,12 +98,12 @@ save_request_next(struct shard *s)
     if (r == NULL)
         return NULL;
     if (r->job_id != 0) {
-        take(s, &list, r);
+        save_request_take(s, &list, r);
         return list;
     }
     DL_FOREACH_SAFE (s->save.waiting, r, next)
         if (r->job_id == 0)
-            take(s, &list, r);
+            save_request_take(s, &list, r);
     return list;
 }
 
@@ -129,7 +129,7 @@ save_request_free(struct save_request *list)
 
 /* NULL: no worker, or the store could not be read again. */
 static struct session *
-asker(const struct shard *s, const struct connection *c)
+save_request_session(const struct shard *s, const struct connection *c)
 {
     return c->job_id != 0 ? session_find(s, c->job_id, c->task) : NULL;
 }
@@ -138,7 +138,8 @@ static void
 count_wait(struct shard *s, const struct save_request *r)
 {
     if (r->connection != NULL)
-        (void)traffic_waited(s, asker(s, r->connection), r->job_id != 0 ? WAIT_CHECKPOINT : WAIT_SAVE, r->since_ms);
+        (void)traffic_waited(s, save_request_session(s, r->connection), r->job_id != 0 ? WAIT_CHECKPOINT : WAIT_SAVE,
+                             r->since_ms);
 }
 
 void
@@ -160,7 +161,7 @@ save_request_failed(struct shard *s, struct save_request *list, enum ps_err code
     const struct save_request *r;
 
     DL_FOREACH (list, r) {
-        refuse(s, r->connection, r->request, code, text);
+        save_request_refuse(s, r->connection, r->request, code, text);
         count_wait(s, r);
     }
     save_request_free(list);

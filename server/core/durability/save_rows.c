@@ -63,7 +63,7 @@ save_rows_copy(struct shard *s, const struct job *job, const char *dir, struct s
 
 /* In sync a block that nobody pushed to moves on with the slowest, without being written. */
 static void
-measure(const struct variable *v, Psd__CheckpointVariable *m)
+save_rows_measure(const struct variable *v, Psd__CheckpointVariable *m)
 {
     m->version_min = m->clock_min = v->ready > 0 ? UINT64_MAX : 0;
     for (uint64_t i = 0; i < v->ready; i++) {
@@ -86,7 +86,7 @@ add_variable(struct shard *s, const struct variable *v, Psd__CheckpointDone *m, 
         return false;
     psd__checkpoint_variable__init(x);
     x->name = (char *)v->name;
-    measure(v, x);
+    save_rows_measure(v, x);
     *bytes += protobuf_c_message_get_packed_size(&x->base) + 8;
     if (*bytes <= DONE_BYTES_MAX)
         m->variable[m->n_variable++] = x;

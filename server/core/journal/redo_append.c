@@ -77,18 +77,18 @@ redo_push(struct shard *s, const struct session *session, const struct redo_push
 }
 
 void
-redo_count(struct shard *s, struct session *session, const struct cursor_span *span)
+redo_count(struct shard *s, struct session *session, const struct data_cursor_span *span)
 {
-    struct tally *tally = &session->tally;
+    struct worker_metrics *metrics = &session->metrics;
 
-    if (s->turn.failed != PS_OK || cursor_none(span->end)) /* there may be no update that it counts for */
+    if (s->turn.failed != PS_OK || data_cursor_none(span->end)) /* there may be no update that it counts for */
         return;
     if (!record_add_count(s->redo.record, session->job->id, session->task, span,
-                          tally->logged || PLANTED(SUMS_NOT_LOGGED) ? NULL : tally)) {
+                          metrics->logged || MUTATION(SUMS_NOT_LOGGED) ? NULL : metrics)) {
         turn_fail(s, PS_ERR_NOMEM);
         return;
     }
-    tally->logged = true;
+    metrics->logged = true;
 }
 
 enum ps_err

@@ -15,7 +15,7 @@
 struct shard;
 struct block_ref;
 struct session;
-struct cursor_span;
+struct data_cursor_span;
 
 /* ---- Whether there is room ---- */
 
@@ -50,7 +50,7 @@ void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint
 
 /* In the last update this worker's data counts. What it has summed up goes along where the log does not have it yet:
  * whatever the log says of its data, the metrics of all that lies before are there, too. */
-void redo_count(struct shard *s, struct session *session, const struct cursor_span *span);
+void redo_count(struct shard *s, struct session *session, const struct data_cursor_span *span);
 
 struct redo_pushed {
     uint64_t seq, clock;

@@ -27,7 +27,7 @@ grow_to(void **array, size_t size, size_t item)
 }
 
 static size_t
-more(size_t size)
+redo_record_grown_size(size_t size)
 {
     return size == 0 ? 16 : size * 2;
 }
@@ -37,7 +37,7 @@ record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float sca
                   const struct redo_gradient *gradient)
 {
     if (r->updates == r->updates_size) {
-        size_t size = more(r->updates_size);
+        size_t size = redo_record_grown_size(r->updates_size);
 
         if (!grow_to((void **)&r->var, size, sizeof *r->var) || !grow_to((void **)&r->block, size, sizeof *r->block) ||
             !grow_to((void **)&r->scale, size, sizeof *r->scale) ||
@@ -59,9 +59,9 @@ bool
 record_add_push(struct redo_record *r, const Psd__RedoPush *push)
 {
     if (r->pushes_len == r->pushes_size) {
-        if (!grow_to((void **)&r->pushes, more(r->pushes_size), sizeof *r->pushes))
+        if (!grow_to((void **)&r->pushes, redo_record_grown_size(r->pushes_size), sizeof *r->pushes))
             return false;
-        r->pushes_size = more(r->pushes_size);
+        r->pushes_size = redo_record_grown_size(r->pushes_size);
     }
     r->pushes[r->pushes_len++] = *push;
     return true;
@@ -69,21 +69,21 @@ record_add_push(struct redo_record *r, const Psd__RedoPush *push)
 
 /* The worker's count, as a rule that of the update before. */
 static struct redo_count *
-count_find(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span)
+count_find(struct redo_record *r, uint32_t job, uint32_t task, const struct data_cursor_span *span)
 {
     for (size_t i = r->counts_len; i-- > 0;)
-        if (r->counts[i].task == task && r->counts[i].job == job && cursor_span_equal(&r->counts[i].span, span))
+        if (r->counts[i].task == task && r->counts[i].job == job && data_cursor_span_equal(&r->counts[i].span, span))
             return &r->counts[i];
     return NULL;
 }
 
 static struct redo_count *
-count_add(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span)
+count_add(struct redo_record *r, uint32_t job, uint32_t task, const struct data_cursor_span *span)
 {
     struct redo_count *c;
 
     if (r->counts_len == r->counts_size) {
-        size_t size = more(r->counts_size);
+        size_t size = redo_record_grown_size(r->counts_size);
 
         if (!grow_to((void **)&r->counts, size, sizeof *r->counts))
             return NULL;
@@ -96,22 +96,22 @@ count_add(struct redo_record *r, uint32_t job, uint32_t task, const struct curso
 }
 
 bool
-record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span,
-                 const struct tally *tally)
+record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct data_cursor_span *span,
+                 const struct worker_metrics *metrics)
 {
     struct redo_count *c = count_find(r, job, task, span);
 
     ps_assert(r->updates > 0);
     if (c == NULL && (c = count_add(r, job, task, span)) == NULL)
         return false;
-    if (tally != NULL) {
-        c->tally = *tally;
+    if (metrics != NULL) {
+        c->worker_metrics = *metrics;
         c->tells = true;
     }
     if (c->len == c->size) {
-        if (!grow_to((void **)&c->updates, more(c->size), sizeof *c->updates))
+        if (!grow_to((void **)&c->updates, redo_record_grown_size(c->size), sizeof *c->updates))
             return false;
-        c->size = more(c->size);
+        c->size = redo_record_grown_size(c->size);
     }
     c->updates[c->len++] = (uint32_t)(r->updates - 1);
     return true;
@@ -124,9 +124,9 @@ record_add_row(struct redo_record *r, enum store_table table, struct span key, s
     uint8_t *bytes;
 
     if (r->rows_len == r->rows_size) {
-        if (!grow_to((void **)&r->rows, more(r->rows_size), sizeof *r->rows))
+        if (!grow_to((void **)&r->rows, redo_record_grown_size(r->rows_size), sizeof *r->rows))
             return false;
-        r->rows_size = more(r->rows_size);
+        r->rows_size = redo_record_grown_size(r->rows_size);
     }
     if ((bytes = malloc(key.len + value.len)) == NULL)
         return false;
@@ -153,12 +153,12 @@ count_message(struct redo_count *c)
     psd__redo_count__init(&c->message);
     c->message.job = c->job;
     c->message.task = c->task;
-    c->message.from = cursor_message(c->span.from, &c->from);
-    c->message.cursor = cursor_message(c->span.end, &c->end);
+    c->message.from = data_cursor_message(c->span.from, &c->from);
+    c->message.cursor = data_cursor_message(c->span.end, &c->end);
     c->message.n_update = c->len;
     c->message.update = c->updates;
     if (c->tells)
-        c->message.metrics = tally_whole_message(&c->tally, &c->metrics);
+        c->message.metrics = worker_metrics_whole_message(&c->worker_metrics, &c->metrics);
     return &c->message;
 }
 

@@ -7,8 +7,8 @@
 #include "common/include/psclient/ps_err.h"
 #include "proto/store.pb-c.h"
 #include "server/core/store/store.h"
-#include "server/core/workers/cursor.h"
-#include "server/core/workers/tally.h"
+#include "server/core/workers/data_cursor.h"
+#include "server/core/workers/worker_metrics.h"
 
 #define REDO_FORMAT 1
 
@@ -36,14 +36,14 @@ struct redo_gradient {
 /* Which updates hold a step of a worker's data. */
 struct redo_count {
     uint32_t job, task;
-    struct cursor_span span;
+    struct data_cursor_span span;
     uint32_t *updates;
     size_t len, size;
-    struct tally tally; /* of the worker, where it is to be told */
+    struct worker_metrics worker_metrics; /* of the worker, where it is to be told */
     bool tells;
     Psd__RedoCount message; /* for packing */
     Psd__Cursor from, end;
-    struct tally_room metrics;
+    struct worker_metrics_parts metrics;
 };
 
 struct redo_record {
@@ -74,8 +74,8 @@ bool record_add_update(struct redo_record *r, uint32_t var, uint32_t block, floa
                        const struct redo_gradient *gradient);
 bool record_add_push(struct redo_record *r, const Psd__RedoPush *push);
 /* tally: to be told, or NULL. */
-bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span,
-                      const struct tally *tally);
+bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct data_cursor_span *span,
+                      const struct worker_metrics *metrics);
 bool record_add_row(struct redo_record *r, enum store_table table, struct span key, struct span value);
 
 static inline bool

@@ -15,7 +15,7 @@
 /* ---- Bytes ---- */
 
 static bool
-room(struct exposition *x, size_t more)
+exposition_reserve(struct exposition *x, size_t more)
 {
     size_t size = MAX(x->size, (size_t)SIZE_MIN);
     char *bigger;
@@ -40,7 +40,7 @@ room(struct exposition *x, size_t more)
 static void
 put_bytes(struct exposition *x, const char *bytes, size_t len)
 {
-    if (!room(x, len))
+    if (!exposition_reserve(x, len))
         return;
     memcpy(x->text + x->len, bytes, len);
     x->len += len;
@@ -48,7 +48,7 @@ put_bytes(struct exposition *x, const char *bytes, size_t len)
 }
 
 static void
-put(struct exposition *x, const char *text)
+exposition_put(struct exposition *x, const char *text)
 {
     put_bytes(x, text, strlen(text));
 }
@@ -62,7 +62,7 @@ put_escaped(struct exposition *x, const char *text, bool quote)
         put_bytes(x, text, n);
         if (text[n] == '\0')
             return;
-        put(x, text[n] == '\n' ? "\\n" : text[n] == '\\' ? "\\\\" : quote ? "\\\"" : "\"");
+        exposition_put(x, text[n] == '\n' ? "\\n" : text[n] == '\\' ? "\\\\" : quote ? "\\\"" : "\"");
         n++;
     }
 }
@@ -76,15 +76,15 @@ exposition_family(struct exposition *x, const char *name, enum exposition_kind k
         [EXPOSITION_COUNTER] = "counter", [EXPOSITION_GAUGE] = "gauge", [EXPOSITION_HISTOGRAM] = "histogram"};
 
     x->name = name;
-    put(x, "# HELP ");
-    put(x, name);
-    put(x, " ");
+    exposition_put(x, "# HELP ");
+    exposition_put(x, name);
+    exposition_put(x, " ");
     put_escaped(x, help, false);
-    put(x, "\n# TYPE ");
-    put(x, name);
-    put(x, " ");
-    put(x, kinds[kind]);
-    put(x, "\n");
+    exposition_put(x, "\n# TYPE ");
+    exposition_put(x, name);
+    exposition_put(x, " ");
+    exposition_put(x, kinds[kind]);
+    exposition_put(x, "\n");
 }
 
 /* A page with one bad byte in it would be refused as a whole. */
@@ -95,12 +95,12 @@ put_label(struct exposition *x, const char *name, const char *value, bool *first
 
     snprintf(clean, sizeof clean, "%s", value);
     utf8_clean(clean);
-    put(x, *first ? "{" : ",");
+    exposition_put(x, *first ? "{" : ",");
     *first = false;
-    put(x, name);
-    put(x, "=\"");
+    exposition_put(x, name);
+    exposition_put(x, "=\"");
     put_escaped(x, clean, true);
-    put(x, "\"");
+    exposition_put(x, "\"");
 }
 
 static void
@@ -114,7 +114,7 @@ put_labels(struct exposition *x, va_list labels, const char *le)
     if (le != NULL)
         put_label(x, "le", le, &first);
     if (!first)
-        put(x, "}");
+        exposition_put(x, "}");
 }
 
 static void
@@ -123,12 +123,12 @@ put_sample(struct exposition *x, const char *suffix, const char *le, const char 
     va_list copy;
 
     va_copy(copy, labels);
-    put(x, x->name);
-    put(x, suffix);
+    exposition_put(x, x->name);
+    exposition_put(x, suffix);
     put_labels(x, copy, le);
-    put(x, " ");
-    put(x, value);
-    put(x, "\n");
+    exposition_put(x, " ");
+    exposition_put(x, value);
+    exposition_put(x, "\n");
     va_end(copy);
 }
 

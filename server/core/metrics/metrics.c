@@ -33,49 +33,49 @@ static const struct {
 };
 
 static void
-begin(struct exposition *x, enum family f)
+metrics_begin(struct exposition *x, enum family f)
 {
     exposition_family(x, families[f].name, families[f].kind, families[f].help);
 }
 
 /* A family of one sample. */
 static void
-count(struct exposition *x, enum family f, uint64_t value)
+metrics_count(struct exposition *x, enum family f, uint64_t value)
 {
-    begin(x, f);
+    metrics_begin(x, f);
     exposition_count(x, value, NULL);
 }
 
 static void
-real(struct exposition *x, enum family f, double value)
+metrics_number(struct exposition *x, enum family f, double value)
 {
-    begin(x, f);
+    metrics_begin(x, f);
     exposition_real(x, value, NULL);
 }
 
 static double
-seconds(uint64_t ms)
+metrics_seconds(uint64_t ms)
 {
     return (double)ms / 1000;
 }
 
 static void
-durations(struct exposition *x, const struct durations *d, const char *label, const char *value)
+metrics_durations(struct exposition *x, const struct durations *d, const char *label, const char *value)
 {
     double bounds[DURATION_BUCKETS - 1];
     struct exposition_histogram h = {
-        .bounds = bounds, .counts = d->count, .buckets = DURATION_BUCKETS, .sum = seconds(d->sum_ms)};
+        .bounds = bounds, .counts = d->count, .buckets = DURATION_BUCKETS, .sum = metrics_seconds(d->sum_ms)};
 
     for (size_t i = 0; i < ARRAY_LEN(bounds); i++)
-        bounds[i] = seconds(duration_bounds_ms[i]);
+        bounds[i] = metrics_seconds(duration_bounds_ms[i]);
     exposition_histogram(x, &h, label, value, NULL);
 }
 
 /* A family by reason. */
 static void
-reasons(struct exposition *x, enum family f, const char *const *names, const uint64_t *values, size_t n)
+metrics_reasons(struct exposition *x, enum family f, const char *const *names, const uint64_t *values, size_t n)
 {
-    begin(x, f);
+    metrics_begin(x, f);
     for (size_t i = 0; i < n; i++)
         exposition_count(x, values[i], "reason", names[i], NULL);
 }
@@ -114,7 +114,7 @@ metrics_write_stats(const struct shard_stats *stats, const struct metrics_stat *
         uint64_t value = *(const uint64_t *)(const void *)((const char *)stats + rows[i].offset);
 
         if (i == 0 || rows[i].family != rows[i - 1].family)
-            begin(x, rows[i].family);
+            metrics_begin(x, rows[i].family);
         exposition_count(x, value, rows[i].reason != NULL ? "reason" : NULL, rows[i].reason, NULL);
     }
 }
@@ -127,7 +127,7 @@ write_logged(const struct metrics *m, struct exposition *x)
 {
     static const char *const levels[METRICS_LOG_LEVELS] = {"error", "warning", "info", "debug"};
 
-    begin(x, FAMILY_LOG);
+    metrics_begin(x, FAMILY_LOG);
     for (size_t i = 0; i < ARRAY_LEN(levels); i++)
         exposition_count(x, m->log_lines[i], "level", levels[i], NULL);
 }
@@ -138,32 +138,32 @@ write_http(const struct metrics *m, struct exposition *x)
     static const char *const denials[HTTP_DENIALS] = {[HTTP_DENIAL_MISSING] = "missing", [HTTP_DENIAL_WRONG] = "wrong"};
     static const char *const classes[] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
 
-    begin(x, FAMILY_HTTP);
+    metrics_begin(x, FAMILY_HTTP);
     for (size_t i = 1; i < ARRAY_LEN(classes); i++)
         exposition_count(x, m->http.answers[i + 1], "code", classes[i], NULL);
-    count(x, FAMILY_HTTP_OVERDUE, m->http.overdue);
-    count(x, FAMILY_HTTP_UNASKED, m->http.unasked);
-    reasons(x, FAMILY_HTTP_DENIED, denials, m->http.denied, HTTP_DENIALS);
+    metrics_count(x, FAMILY_HTTP_OVERDUE, m->http.overdue);
+    metrics_count(x, FAMILY_HTTP_UNASKED, m->http.unasked);
+    metrics_reasons(x, FAMILY_HTTP_DENIED, denials, m->http.denied, HTTP_DENIALS);
 }
 
 static void
 write_process(const struct metrics *m, const char *version, struct exposition *x)
 {
-    begin(x, FAMILY_BUILD);
+    metrics_begin(x, FAMILY_BUILD);
     exposition_count(x, 1, "version", version, NULL);
-    begin(x, FAMILY_STATE);
+    metrics_begin(x, FAMILY_STATE);
     for (enum metrics_state i = 0; i < METRICS_STATES; i++)
         exposition_count(x, i == m->state, "state", metrics_state_names[i], NULL);
     write_logged(m, x);
     write_http(m, x);
-    real(x, FAMILY_CPU, m->process.cpu_seconds);
-    real(x, FAMILY_START, m->process.start_seconds);
-    count(x, FAMILY_RESIDENT, m->process.resident_bytes);
-    count(x, FAMILY_VIRTUAL, m->process.virtual_bytes);
+    metrics_number(x, FAMILY_CPU, m->process.cpu_seconds);
+    metrics_number(x, FAMILY_START, m->process.start_seconds);
+    metrics_count(x, FAMILY_RESIDENT, m->process.resident_bytes);
+    metrics_count(x, FAMILY_VIRTUAL, m->process.virtual_bytes);
     if (m->process.descriptors != 0)
-        count(x, FAMILY_FDS, m->process.descriptors);
+        metrics_count(x, FAMILY_FDS, m->process.descriptors);
     if (m->process.descriptors_max != 0)
-        count(x, FAMILY_FDS_MAX, m->process.descriptors_max);
+        metrics_count(x, FAMILY_FDS_MAX, m->process.descriptors_max);
 }
 
 /* ---- Pushes and pulls ---- */
@@ -180,7 +180,7 @@ write_ages(const struct age_histogram *age, struct exposition *x)
         bounds[i] = (double)((UINT64_C(1) << i) - 1);
     for (size_t i = 0; i < AGE_BUCKETS; i++)
         counts[MIN(i, (size_t)METRICS_AGE_BUCKETS - 1)] += age->count[i];
-    begin(x, FAMILY_AGE);
+    metrics_begin(x, FAMILY_AGE);
     exposition_histogram(x, &h, NULL);
 }
 
@@ -206,7 +206,7 @@ write_certificates(const struct metrics *m, struct exposition *x)
         if (m->certificate_ends[i] == 0)
             continue;
         if (!begun)
-            begin(x, FAMILY_CERTIFICATE);
+            metrics_begin(x, FAMILY_CERTIFICATE);
         begun = true;
         exposition_count(x, m->certificate_ends[i], "for", sockets[i], NULL);
     }
@@ -229,18 +229,18 @@ write_peers(const struct metrics *m, struct exposition *x)
                                                  [DENIAL_ROLE] = "role"};
     uint64_t denied[DENIALS];
 
-    count(x, FAMILY_RECEIVED, m->received_bytes);
-    count(x, FAMILY_SENT, m->sent_bytes);
-    count(x, FAMILY_CONNECTIONS, m->connections);
-    count(x, FAMILY_ACCEPTED, m->accepted);
-    reasons(x, FAMILY_TURNED_AWAY, refusals, m->refused, REFUSALS);
+    metrics_count(x, FAMILY_RECEIVED, m->received_bytes);
+    metrics_count(x, FAMILY_SENT, m->sent_bytes);
+    metrics_count(x, FAMILY_CONNECTIONS, m->connections);
+    metrics_count(x, FAMILY_ACCEPTED, m->accepted);
+    metrics_reasons(x, FAMILY_TURNED_AWAY, refusals, m->refused, REFUSALS);
     METRICS_WRITE_STATS(m, metrics_peers, x);
-    reasons(x, FAMILY_HANDSHAKES, handshakes, m->handshakes_failed, HANDSHAKES);
+    metrics_reasons(x, FAMILY_HANDSHAKES, handshakes, m->handshakes_failed, HANDSHAKES);
     write_certificates(m, x);
     memcpy(denied, m->denied, sizeof denied);
     denied[DENIAL_ROLE] = m->stats.denied;
-    reasons(x, FAMILY_DENIED, denials, denied, DENIALS);
-    begin(x, FAMILY_SESSIONS);
+    metrics_reasons(x, FAMILY_DENIED, denials, denied, DENIALS);
+    metrics_begin(x, FAMILY_SESSIONS);
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         exposition_count(x, m->sessions[i], "state", states[i], NULL);
     METRICS_WRITE_STATS(m, metrics_workers, x);
@@ -249,10 +249,10 @@ write_peers(const struct metrics *m, struct exposition *x)
 static void
 write_waits(const struct metrics *m, struct exposition *x)
 {
-    reasons(x, FAMILY_WAITING, wait_names, m->waiting, WAITS);
-    begin(x, FAMILY_WAIT);
+    metrics_reasons(x, FAMILY_WAITING, wait_names, m->waiting, WAITS);
+    metrics_begin(x, FAMILY_WAIT);
     for (enum wait i = 0; i < WAITS; i++)
-        durations(x, &m->stats.waits[i], "reason", wait_names[i]);
+        metrics_durations(x, &m->stats.waits[i], "reason", wait_names[i]);
 }
 
 /* ---- What is held ---- */
@@ -260,15 +260,15 @@ write_waits(const struct metrics *m, struct exposition *x)
 static void
 write_memory(const struct metrics *m, struct exposition *x)
 {
-    count(x, FAMILY_JOBS, m->jobs_len);
-    count(x, FAMILY_VARIABLES, m->variables_len);
-    count(x, FAMILY_BLOCKS, m->blocks);
-    count(x, FAMILY_DATA, m->data_bytes);
-    count(x, FAMILY_GATHER, m->gather_bytes);
-    count(x, FAMILY_IN_FLIGHT, m->in_flight_bytes);
-    count(x, FAMILY_LIVE_USED, m->live.used_bytes);
-    count(x, FAMILY_LIVE_FILE, m->live.file_bytes);
-    count(x, FAMILY_LIVE_MAX, m->live.max_bytes);
+    metrics_count(x, FAMILY_JOBS, m->jobs_len);
+    metrics_count(x, FAMILY_VARIABLES, m->variables_len);
+    metrics_count(x, FAMILY_BLOCKS, m->blocks);
+    metrics_count(x, FAMILY_DATA, m->data_bytes);
+    metrics_count(x, FAMILY_GATHER, m->gather_bytes);
+    metrics_count(x, FAMILY_IN_FLIGHT, m->in_flight_bytes);
+    metrics_count(x, FAMILY_LIVE_USED, m->live.used_bytes);
+    metrics_count(x, FAMILY_LIVE_FILE, m->live.file_bytes);
+    metrics_count(x, FAMILY_LIVE_MAX, m->live.max_bytes);
 }
 
 /* What a limit is called: as its option, when it has one. */
@@ -280,9 +280,9 @@ limit_label(enum limit i)
 
 /* Those that count bytes, or those that do not. */
 static void
-limits(struct exposition *x, enum family f, const uint64_t values[LIMITS], bool bytes)
+metrics_limits(struct exposition *x, enum family f, const uint64_t values[LIMITS], bool bytes)
 {
-    begin(x, f);
+    metrics_begin(x, f);
     for (enum limit i = 0; i < LIMITS; i++)
         if (limit_texts[i].bytes == bytes)
             exposition_count(x, values[i], "limit", limit_label(i), NULL);
@@ -291,11 +291,11 @@ limits(struct exposition *x, enum family f, const uint64_t values[LIMITS], bool 
 static void
 write_limits(const struct metrics *m, struct exposition *x)
 {
-    limits(x, FAMILY_LIMIT_NOW, m->limit_now, false);
-    limits(x, FAMILY_LIMIT_MAX, m->limit_max, false);
-    limits(x, FAMILY_LIMIT_NOW_BYTES, m->limit_now, true);
-    limits(x, FAMILY_LIMIT_MAX_BYTES, m->limit_max, true);
-    begin(x, FAMILY_LIMIT_REFUSED);
+    metrics_limits(x, FAMILY_LIMIT_NOW, m->limit_now, false);
+    metrics_limits(x, FAMILY_LIMIT_MAX, m->limit_max, false);
+    metrics_limits(x, FAMILY_LIMIT_NOW_BYTES, m->limit_now, true);
+    metrics_limits(x, FAMILY_LIMIT_MAX_BYTES, m->limit_max, true);
+    metrics_begin(x, FAMILY_LIMIT_REFUSED);
     for (enum limit i = 0; i < LIMITS; i++)
         exposition_count(x, m->limit_refused[i], "limit", limit_label(i), NULL);
 }
@@ -305,12 +305,12 @@ write_limits(const struct metrics *m, struct exposition *x)
 static void
 write_redo(const struct metrics *m, struct exposition *x)
 {
-    count(x, FAMILY_NOT_DURABLE, m->durable_failed);
-    count(x, FAMILY_DURABLE_FILE, m->http.durable_file_bytes);
-    count(x, FAMILY_REDO, m->redo_committed - MIN(m->redo_committed, m->redo_saved));
-    count(x, FAMILY_REDO_LOG_BYTES, m->redo_log_bytes);
-    count(x, FAMILY_REDO_WAITING, m->redo_waiting);
-    count(x, FAMILY_REDO_BYTES, m->redo_waiting_bytes);
+    metrics_count(x, FAMILY_NOT_DURABLE, m->durable_failed);
+    metrics_count(x, FAMILY_DURABLE_FILE, m->http.durable_file_bytes);
+    metrics_count(x, FAMILY_REDO, m->redo_committed - MIN(m->redo_committed, m->redo_saved));
+    metrics_count(x, FAMILY_REDO_LOG_BYTES, m->redo_log_bytes);
+    metrics_count(x, FAMILY_REDO_WAITING, m->redo_waiting);
+    metrics_count(x, FAMILY_REDO_BYTES, m->redo_waiting_bytes);
 }
 
 static void
@@ -318,25 +318,25 @@ write_saves(const struct metrics *m, struct exposition *x)
 {
     const struct save_stats *s = &m->save;
 
-    count(x, FAMILY_CHECKPOINTS, s->checkpoints);
-    count(x, FAMILY_CHECKPOINT_FAILURES, s->checkpoint_failures);
+    metrics_count(x, FAMILY_CHECKPOINTS, s->checkpoints);
+    metrics_count(x, FAMILY_CHECKPOINT_FAILURES, s->checkpoint_failures);
     if (!m->durable)
         return;
-    count(x, FAMILY_SAVES, s->saves);
-    count(x, FAMILY_SAVE_FAILURES, s->failures);
-    begin(x, FAMILY_SAVE_SECONDS);
-    durations(x, &s->took, NULL, NULL);
+    metrics_count(x, FAMILY_SAVES, s->saves);
+    metrics_count(x, FAMILY_SAVE_FAILURES, s->failures);
+    metrics_begin(x, FAMILY_SAVE_SECONDS);
+    metrics_durations(x, &s->took, NULL, NULL);
     if (m->saved_seconds > 0)
-        real(x, FAMILY_SAVE_TIME, m->saved_seconds);
+        metrics_number(x, FAMILY_SAVE_TIME, m->saved_seconds);
     if (s->saves > 0) {
-        real(x, FAMILY_SAVE_LAST, seconds(s->last_ms));
-        count(x, FAMILY_SAVE_BYTES, s->last_bytes);
+        metrics_number(x, FAMILY_SAVE_LAST, metrics_seconds(s->last_ms));
+        metrics_count(x, FAMILY_SAVE_BYTES, s->last_bytes);
     }
-    count(x, FAMILY_SAVE_NUMBER, m->save_number);
-    count(x, FAMILY_SAVE_RUNNING, m->save_running);
+    metrics_count(x, FAMILY_SAVE_NUMBER, m->save_number);
+    metrics_count(x, FAMILY_SAVE_RUNNING, m->save_running);
     if (m->save_running)
-        real(x, FAMILY_SAVE_PROGRESS, (double)m->save_blocks_done / (double)MAX(m->save_blocks, UINT64_C(1)));
-    count(x, FAMILY_UNSAVED, m->unsaved);
+        metrics_number(x, FAMILY_SAVE_PROGRESS, (double)m->save_blocks_done / (double)MAX(m->save_blocks, UINT64_C(1)));
+    metrics_count(x, FAMILY_UNSAVED, m->unsaved);
     write_redo(m, x);
 }
 
@@ -348,7 +348,7 @@ write_job_metrics(const struct metrics *m, struct exposition *x)
 {
     char index[16];
 
-    begin(x, FAMILY_JOB_METRIC);
+    metrics_begin(x, FAMILY_JOB_METRIC);
     for (const struct metrics_job *j = m->jobs; j < m->jobs + m->jobs_shown; j++)
         for (uint32_t i = 0; i < j->sums_len; i++) {
             snprintf(index, sizeof index, "%" PRIu32, i);
@@ -362,7 +362,7 @@ write_jobs(const struct metrics *m, struct exposition *x)
 {
     const struct metrics_job *end = m->jobs + m->jobs_shown, *j;
 
-    begin(x, FAMILY_JOB_WORKERS);
+    metrics_begin(x, FAMILY_JOB_WORKERS);
     for (j = m->jobs; j < end; j++) {
         uint32_t there = j->live + j->lapsed + j->finished;
 
@@ -371,14 +371,14 @@ write_jobs(const struct metrics *m, struct exposition *x)
         exposition_count(x, j->finished, "job_name", j->name, "state", "finished", NULL);
         exposition_count(x, j->workers - MIN(there, j->workers), "job_name", j->name, "state", "missing", NULL);
     }
-    begin(x, FAMILY_JOB_SLOWEST);
+    metrics_begin(x, FAMILY_JOB_SLOWEST);
     for (j = m->jobs; j < end; j++)
         exposition_count(x, j->slowest, "job_name", j->name, NULL);
-    begin(x, FAMILY_JOB_FASTEST);
+    metrics_begin(x, FAMILY_JOB_FASTEST);
     for (j = m->jobs; j < end; j++)
         exposition_count(x, j->fastest, "job_name", j->name, NULL);
     write_job_metrics(m, x);
-    count(x, FAMILY_JOBS_LEFT, m->jobs_len - m->jobs_shown);
+    metrics_count(x, FAMILY_JOBS_LEFT, m->jobs_len - m->jobs_shown);
 }
 
 /* Whole numbers of jobs' variables or workers, one family each. */
@@ -388,7 +388,7 @@ struct column {
 };
 
 static uint64_t
-cell(const void *row, const struct column *c)
+metrics_cell(const void *row, const struct column *c)
 {
     return *(const uint64_t *)(const void *)((const char *)row + c->offset);
 }
@@ -399,11 +399,12 @@ write_variable_waits(const struct metrics *m, struct exposition *x)
 {
     static const enum wait about[] = {WAIT_BOUND, WAIT_STEP, WAIT_GRADIENTS, WAIT_BLOCKS};
 
-    begin(x, FAMILY_VAR_WAITED);
+    metrics_begin(x, FAMILY_VAR_WAITED);
     for (size_t i = 0; i < m->variables_shown; i++)
         for (size_t j = 0; j < ARRAY_LEN(about); j++)
-            exposition_real(x, seconds(m->variables[i].stats.waited_ms[about[j]]), "job_name", m->variables[i].job,
-                            "variable", m->variables[i].name, "reason", wait_names[about[j]], NULL);
+            exposition_real(x, metrics_seconds(m->variables[i].stats.waited_ms[about[j]]), "job_name",
+                            m->variables[i].job, "variable", m->variables[i].name, "reason", wait_names[about[j]],
+                            NULL);
 }
 
 static void
@@ -416,13 +417,13 @@ write_variables(const struct metrics *m, struct exposition *x)
 #undef X
 
     for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
-        begin(x, columns[c].family);
+        metrics_begin(x, columns[c].family);
         for (size_t i = 0; i < m->variables_shown; i++)
-            exposition_count(x, cell(&m->variables[i], &columns[c]), "job_name", m->variables[i].job, "variable",
-                             m->variables[i].name, NULL);
+            exposition_count(x, metrics_cell(&m->variables[i], &columns[c]), "job_name", m->variables[i].job,
+                             "variable", m->variables[i].name, NULL);
     }
     write_variable_waits(m, x);
-    count(x, FAMILY_VARS_LEFT, m->variables_len - m->variables_shown);
+    metrics_count(x, FAMILY_VARS_LEFT, m->variables_len - m->variables_shown);
 }
 
 static const char *
@@ -438,13 +439,13 @@ write_worker_times(const struct metrics *m, struct exposition *x)
     const struct metrics_worker *end = m->workers + m->workers_shown, *w;
     char task[16];
 
-    begin(x, FAMILY_WORKER_SILENT);
+    metrics_begin(x, FAMILY_WORKER_SILENT);
     for (w = m->workers; w < end; w++)
-        exposition_real(x, seconds(w->silent_ms), "job_name", w->job, "worker", task_text(w, task), NULL);
-    begin(x, FAMILY_WORKER_WAITED);
+        exposition_real(x, metrics_seconds(w->silent_ms), "job_name", w->job, "worker", task_text(w, task), NULL);
+    metrics_begin(x, FAMILY_WORKER_WAITED);
     for (w = m->workers; w < end; w++)
         for (enum wait i = 0; i < WAITS; i++)
-            exposition_real(x, seconds(w->stats.waited_ms[i]), "job_name", w->job, "worker", task_text(w, task),
+            exposition_real(x, metrics_seconds(w->stats.waited_ms[i]), "job_name", w->job, "worker", task_text(w, task),
                             "reason", wait_names[i], NULL);
 }
 
@@ -463,13 +464,13 @@ write_workers(const struct metrics *m, struct exposition *x)
     char task[16];
 
     for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
-        begin(x, columns[c].family);
+        metrics_begin(x, columns[c].family);
         for (size_t i = 0; i < m->workers_shown; i++)
-            exposition_count(x, cell(&m->workers[i], &columns[c]), "job_name", m->workers[i].job, "worker",
+            exposition_count(x, metrics_cell(&m->workers[i], &columns[c]), "job_name", m->workers[i].job, "worker",
                              task_text(&m->workers[i], task), NULL);
     }
     write_worker_times(m, x);
-    count(x, FAMILY_WORKERS_LEFT, m->workers_len - m->workers_shown);
+    metrics_count(x, FAMILY_WORKERS_LEFT, m->workers_len - m->workers_shown);
 }
 
 /* ---- All ---- */
@@ -482,11 +483,11 @@ metrics_write(const struct metrics *m, const char *version, struct exposition *x
     write_process(m, version, x);
     if (!m->measured)
         return;
-    real(x, FAMILY_LOOP, m->http.loop_seconds);
+    metrics_number(x, FAMILY_LOOP, m->http.loop_seconds);
     snprintf(shard, sizeof shard, "%" PRIu32, m->shard);
     snprintf(shards, sizeof shards, "%" PRIu32, m->shards);
     snprintf(boot, sizeof boot, "%016" PRIx64, m->boot);
-    begin(x, FAMILY_INFO);
+    metrics_begin(x, FAMILY_INFO);
     exposition_count(x, 1, "cluster", m->cluster, "shard", shard, "shards", shards, "boot", boot, NULL);
     write_pushes(m, x);
     write_peers(m, x);

@@ -15,7 +15,7 @@
 #include "common/core/wire/wire.h"
 #include "server/core/durability/save.h"
 #include "server/core/metrics/exposition.h"
-#include "server/core/shard/waits.h"
+#include "server/core/shard/wait_report.h"
 #include "server/core/store/store.h"
 #include "server/core/turn/limit.h"
 #include "server/core/turn/stats.h"
@@ -89,7 +89,7 @@ struct metrics_job {
     uint32_t id;
     uint32_t workers, live, lapsed, finished;
     uint64_t slowest, fastest;     /* clocks */
-    double sums[METRICS_SUMS_MAX]; /* [sums_len]: of its workers' metrics (tally.h); shard 0 has them */
+    double sums[METRICS_SUMS_MAX]; /* [sums_len]: of its workers' metrics (worker_metrics.h); shard 0 has them */
     uint32_t sums_len;
     struct metrics_names names; /* of the same */
 };
@@ -112,9 +112,10 @@ struct metrics_worker {
     uint32_t sums_len;
 };
 
-/* struct waiting (waits.h), copied. */
+/* struct waiting (wait_report.h), copied. */
 struct metrics_wait {
-    char job[WIRE_NAME_MAX + 1], who[WAITS_WHO_MAX], what[WAITS_WHAT_MAX], variable[WIRE_NAME_MAX + 1], on[128];
+    char job[WIRE_NAME_MAX + 1], who[WAIT_REPORT_WHO_MAX], what[WAIT_REPORT_WHAT_MAX], variable[WIRE_NAME_MAX + 1],
+        on[128];
     uint32_t task;
     uint64_t clock, on_clock, waited_ms;
     uint32_t on_task[METRICS_ON_MAX], on_len; /* that it waits for, and how many more: on_len may be larger */
@@ -262,7 +263,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(WORKER_LIVE, "psd_worker_live", GAUGE, "1 while the others count on this worker.")                                 \
     X(WORKER_CONNECTED, "psd_worker_connected", GAUGE, "1 while this worker has a connection.")                          \
     X(WORKER_CLOCK, "psd_worker_clock", GAUGE, "Steps that this worker has taken.")                                      \
-    X(WORKER_SILENT, "psd_worker_silent_seconds", GAUGE, "Since this worker was last heard.")                            \
+    X(WORKER_SILENT, "psd_worker_silent_seconds", GAUGE, "Since the last message of this worker.")                            \
     X(WORKER_WAITS, "psd_worker_unanswered", GAUGE, "Messages of this worker that have no answer yet.")                  \
     X(WORKER_PUSHES, "psd_worker_pushes_total", COUNTER, "Pushes of this life of the worker that are answered.")         \
     TRAFFIC_LIST(METRICS_OF_WORKER)                                                                                      \

@@ -176,7 +176,7 @@ load_second(struct shard *s, const struct block_ref *ref, const struct block_hea
     struct block *b = ref->block;
 
     if ((head->version > b->version || (head->version == b->version && head->clock > b->clock)) !=
-        PLANTED(LEFT_BEHIND_WINS))
+        MUTATION(LEFT_BEHIND_WINS))
         load_head(b, head, generation);
     save_left(s, ref, 1);
 }

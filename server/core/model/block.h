@@ -13,19 +13,19 @@
 #include "server/core/model/variable.h"
 #include "server/core/store/store.h"
 
-struct gather;
+struct sync_step;
 struct job;
 struct shard;
 
 /* What a block's head holds is kept here too, so that checks touch no page of the store. */
 struct block {
     uint64_t version, clock;
-    uint64_t turn;         /* the turn that wrote it last */
-    uint8_t *place;        /* its value, while that turn runs */
-    struct gather *gather; /* sync: gradients of the step that is under way, or NULL */
-    uint8_t generation;    /* of the key that its newest value is under: 0 or 1 */
-    bool left;             /* an older value is under the other key (save.h) */
-    bool loaded;           /* it was in the store at the start */
+    uint64_t turn;               /* the turn that wrote it last */
+    uint8_t *place;              /* its value, while that turn runs */
+    struct sync_step *sync_step; /* sync: gradients of the step that is under way, or NULL */
+    uint8_t generation;          /* of the key that its newest value is under: 0 or 1 */
+    bool left;                   /* an older value is under the other key (save.h) */
+    bool loaded;                 /* it was in the store at the start */
 };
 
 /* A block that an event names. */
@@ -35,7 +35,7 @@ struct block_ref {
     uint32_t number;
     uint32_t values; /* f32 of its gradient, and of what a pull gets */
     size_t size;     /* bytes of its value in the store */
-    bool counted;    /* the push's step is in it already: cursor.h */
+    bool counted;    /* the push's step is in it already: data_cursor.h */
     bool fresh;      /* turn_touch() gave it a new place in this event */
     bool moved;      /* and that under its other key */
     bool asked;      /* the push asks for the new value, which leaves right after the turn; of no matter in sync */

@@ -1,4 +1,4 @@
-/* Check that the store and the gather budget have room, make the variable, mark its row; its blocks follow in
+/* Check that the store and the sync step budget have room, make the variable, mark its row; its blocks follow in
  * block_work(). What is promised to declared variables counts as taken, so that two declares cannot both get the last
  * room. */
 #include "server/core/model/declare.h"
@@ -13,7 +13,7 @@
 /* Kept free when variables are declared: an eighth of the store, which it keeps itself, what a turn needs, and some for
  * rows and trees. */
 static uint64_t
-headroom(uint64_t max_bytes)
+declare_headroom(uint64_t max_bytes)
 {
     return max_bytes / 8 + STORE_ROOM_TURN + 4 * MIB;
 }
@@ -25,7 +25,7 @@ declare_free_bytes(struct shard *s)
     uint64_t taken;
 
     s->store->ops->usage(s->store, &usage);
-    taken = usage.used_bytes + s->promised_bytes + headroom(usage.max_bytes);
+    taken = usage.used_bytes + s->promised_bytes + declare_headroom(usage.max_bytes);
     return usage.max_bytes - MIN(taken, usage.max_bytes);
 }
 
@@ -41,10 +41,10 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
     if (v->numbers > UINT32_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name, v->numbers,
                        UINT32_MAX);
-    if (taken + v->bytes + headroom(usage.max_bytes) > usage.max_bytes)
+    if (taken + v->bytes + declare_headroom(usage.max_bytes) > usage.max_bytes)
         return ps_fail(e, PS_ERR_FULL, "variable '%.64s' needs %s on shard %u, which uses %s of %s and keeps %s free",
                        v->name, units_bytes(v->bytes, &needs), s->config.shard, units_bytes(taken, &used),
-                       units_bytes(usage.max_bytes, &all), units_bytes(headroom(usage.max_bytes), &kept));
+                       units_bytes(usage.max_bytes, &all), units_bytes(declare_headroom(usage.max_bytes), &kept));
     if (s->gather_bytes + v->gather_bytes > s->config.gather_bytes_max)
         return limit_refuse(s, LIMIT_GATHER_BYTES, e, "variable '%.64s' needs %s more", v->name,
                             units_bytes(v->gather_bytes, &needs));
@@ -52,7 +52,7 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
 }
 
 static enum ps_err
-create(struct shard *s, struct job *job, const Psd__Declare *declare, struct variable **out, struct ps_error *e)
+declare_create(struct shard *s, struct job *job, const Psd__Declare *declare, struct variable **out, struct ps_error *e)
 {
     struct variable *v;
     enum ps_err err;
@@ -78,7 +78,7 @@ nomem:
 }
 
 static enum ps_err
-mismatch(const struct variable *v, const Psd__Declare *declare, struct ps_error *e)
+declare_mismatch(const struct variable *v, const Psd__Declare *declare, struct ps_error *e)
 {
     char text[PS_ERROR_TEXT_MAX];
 
@@ -98,9 +98,9 @@ declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     HASH_FIND(hh, job->variables, declare->name, strlen(declare->name), v);
     if (v == NULL) {
         who.created = true;
-        err = create(s, job, declare, &v, &e);
+        err = declare_create(s, job, declare, &v, &e);
     } else if (!wire_declare_equal(v->declare, declare)) {
-        err = mismatch(v, declare, &e);
+        err = declare_mismatch(v, declare, &e);
     }
     if (err != PS_OK) {
         actions_error(s, c, request, err, e.text);
@@ -114,7 +114,8 @@ declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
 
 /* The variable of an attach. A worker sees those of its own job only. */
 static enum ps_err
-find(struct shard *s, const struct connection *c, const Psd__Attach *attach, struct variable **out, struct ps_error *e)
+declare_find(struct shard *s, const struct connection *c, const Psd__Attach *attach, struct variable **out,
+             struct ps_error *e)
 {
     struct variable *v = NULL;
     struct job *job;
@@ -146,7 +147,7 @@ declare_attach(struct shard *s, struct connection *c, uint64_t request, const Ps
     struct variable *v;
     enum ps_err err;
 
-    if ((err = find(s, c, attach, &v, &e)) != PS_OK)
+    if ((err = declare_find(s, c, attach, &v, &e)) != PS_OK)
         actions_error(s, c, request, err, e.text);
     else if (v->ready == v->count)
         declare_send(s, v, &who);

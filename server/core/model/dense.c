@@ -232,7 +232,7 @@ dense_apply(const struct block_ref *ref, const struct gradient *gradient, const 
         finite = optimizer_apply(&v->optimizer, &u->when, u->scale, ref->cut.len, gradient->values, &from, &to, stream);
     if (!finite && v->refuse_nonfinite) {
         ps_assert(out_of_place);
-        memcpy(ref->place, ref->old, PLANTED(REFUSED_LEAVES_TRACE) ? sizeof(struct block_head) : ref->size);
+        memcpy(ref->place, ref->old, MUTATION(REFUSED_LEAVES_TRACE) ? sizeof(struct block_head) : ref->size);
         return false;
     }
     dense_put_head(ref, u->when.version, u->clock);

@@ -19,8 +19,8 @@
  *     key         key                     turn, save, data_open
  *     values      fill, load, loaded      block, catalog
  *                 pulled                  data_open
- *     check       room, finite ...        push_check, gather_close, replay
- *     apply       apply, carry, sum       update, gather_close
+ *     check       room, finite ...        push_check, sync_step_close, replay
+ *     apply       apply, carry, sum       update, sync_step_close
  *     walk        values, nth, index      block, save, save_left, save_keeps, restore_fill
  *                 restore                 restore_fill
  *     describe    describe                report_variables

@@ -12,7 +12,7 @@ update_when(const struct variable *v, uint64_t clock)
 /* Past the caches, where the model does not stay in them; but not a value that is asked for: it leaves from the caches,
  * where ordinary stores put it. */
 static bool
-streams(const struct shard *s, const struct block_ref *ref)
+update_uses_streams(const struct shard *s, const struct block_ref *ref)
 {
     return !ref->asked && s->data_bytes > s->config.stream_min_bytes;
 }
@@ -25,7 +25,7 @@ update_apply_at(struct shard *s, const struct block_ref *ref, const struct gradi
     struct kind_update u = {.scale = scale,
                             .when = {.version = ref->block->version + 1, .clock = when_clock},
                             .clock = clock,
-                            .stream = streams(s, ref)};
+                            .stream = update_uses_streams(s, ref)};
 
     if (!v->kind->apply(ref, gradient, &u))
         return false;

@@ -28,7 +28,7 @@ static uint64_t
 variable_gather_bytes(const struct variable *v, uint32_t shard, uint32_t shards)
 {
     return v->kind->pooled_bytes(v, shard, shards) * v->job->options->quorum +
-           v->count * pool_size(gather_size(v->job));
+           v->count * pool_size(sync_step_size(v->job));
 }
 
 struct variable *

@@ -1,27 +1,27 @@
-/* The live workers lie in a heap (slowest.h) by where they are held: its root allows the others to go on. */
+/* The live workers lie in a heap (clock_heap.h) by where they are held: its root allows the others to go on. */
 #include "server/core/sessions/clock.h"
 
 #include "server/core/shard_state.h"
 
 /* What the live workers and those still to come allow. */
 static uint64_t
-allowed(const struct job *job)
+clock_allowed(const struct job *job)
 {
     if (job->live == 0 || (job_begins_together(job) && !job_all_joined(job)))
         return job->slowest;
-    return slowest_held(&job->holding);
+    return clock_heap_least(&job->holding);
 }
 
 /* Where this worker holds its place. */
 static uint64_t
-held(const struct session *session)
+clock_hold_point(const struct session *session)
 {
     const struct pending *p;
 
     if (!job_is_sync(session->job))
         return session->clock;
     if (sequence_awaits(session))
-        return session->held; /* as it was before the restart */
+        return session->held_clock; /* as it was before the restart */
     DL_FOREACH (session->pending, p)
         if (p->barrier == NULL)
             return MAX(MIN(p->clock, session->clock), session->job->slowest);
@@ -32,15 +32,15 @@ held(const struct session *session)
 static bool
 holds_up(const struct session *session)
 {
-    bool planted_too = PLANTED(LAPSED_HOLDS_UP) || (PLANTED(EVICTED_HOLDS_UP) && session->evicted);
+    bool mutated_too = MUTATION(LAPSED_HOLDS_UP) || (MUTATION(EVICTED_HOLDS_UP) && session->evicted);
 
-    return session->state == SESSION_LIVE || (planted_too && session->state == SESSION_LAPSED);
+    return session->state == SESSION_LIVE || (mutated_too && session->state == SESSION_LAPSED);
 }
 
 static void
-refresh(struct shard *s, struct job *job)
+clock_refresh(struct shard *s, struct job *job)
 {
-    uint64_t slowest = allowed(job);
+    uint64_t slowest = clock_allowed(job);
 
     ps_assert(slowest >= job->slowest);
     if (slowest == job->slowest)
@@ -53,10 +53,10 @@ void
 clock_join(struct shard *s, struct session *session)
 {
     ps_assert(session->state == SESSION_LIVE && session->clock >= session->job->slowest);
-    session->held = session->clock;
+    session->held_clock = session->clock;
     session->job->live++;
-    slowest_put(&session->job->holding, session);
-    refresh(s, session->job);
+    clock_heap_put(&session->job->holding, session);
+    clock_refresh(s, session->job);
 }
 
 void
@@ -65,8 +65,8 @@ clock_leave(struct shard *s, struct session *session)
     ps_assert(session->state != SESSION_LIVE && session->job->live > 0);
     session->job->live--;
     if (!holds_up(session))
-        slowest_remove(&session->job->holding, session);
-    refresh(s, session->job);
+        clock_heap_remove(&session->job->holding, session);
+    clock_refresh(s, session->job);
 }
 
 void
@@ -81,14 +81,14 @@ void
 clock_moved(struct shard *s, struct session *session)
 {
     struct job *job = session->job;
-    uint64_t now = held(session);
+    uint64_t now = clock_hold_point(session);
 
-    if (now == session->held || session->state != SESSION_LIVE)
+    if (now == session->held_clock || session->state != SESSION_LIVE)
         return;
-    session->held = now;
-    slowest_put(&job->holding, session);
+    session->held_clock = now;
+    clock_heap_put(&job->holding, session);
     turn_mark_session(s, session);
-    refresh(s, job);
+    clock_refresh(s, job);
 }
 
 void
@@ -111,19 +111,19 @@ clock_load(struct shard *s, struct job *job)
 
     (void)s;
     SESSION_EACH (job, x) {
-        x->held = MAX(held(x), job->slowest);
+        x->held_clock = MAX(clock_hold_point(x), job->slowest);
         job->live += x->state == SESSION_LIVE;
         clock_count_gone(x, 1);
         if (holds_up(x))
-            slowest_put(&job->holding, x);
+            clock_heap_put(&job->holding, x);
     }
-    job->slowest = MAX(job->slowest, allowed(job));
+    job->slowest = MAX(job->slowest, clock_allowed(job));
 }
 
 uint64_t
 clock_of_block(const struct job *job, const struct block *b, enum clock_view view)
 {
-    const struct gather *g = b->gather;
+    const struct sync_step *g = b->sync_step;
 
     if (g == NULL)
         return MAX(b->clock, job->slowest);

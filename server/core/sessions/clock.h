@@ -16,7 +16,7 @@
  *
  *     before the crash:   last_seq │ push at 4, pending │ tick to 5, resolved: last_tick
  *     after it:           last_seq │ next_seq ...............last_tick │
- *                                    awaits: held is the row's, until    caught up: found anew, gathers are reviewed
+ *                                    awaits: held is the row's, until    caught up: found anew, sync steps are reviewed
  *                                    next_seq has passed last_tick
  *
  * A push that comes again for a step that is done: the earlier life of this process took it, since in sync(n of n) no
@@ -64,9 +64,9 @@ void clock_count_gone(const struct session *session, int by);
 /* After loading all sessions of a job. */
 void clock_load(struct shard *s, struct job *job);
 
-/* Sync: the clock that a block is at. Its value holds all steps before that; its gather is of that step. A block that
- * nobody pushed to moves on with the slowest worker, without being written. Between the two views lies a gather that is
- * due: a pull waits for its update, a push may already be for the step after it. */
+/* Sync: the clock that a block is at. Its value holds all steps before that; its sync step is of that step. A block
+ * that nobody pushed to moves on with the slowest worker, without being written. Between the two views lies a sync step
+ * that is due: a pull waits for its update, a push may already be for the step after it. */
 enum clock_view { CLOCK_FOR_PULL, CLOCK_FOR_PUSH };
 uint64_t clock_of_block(const struct job *job, const struct block *b, enum clock_view view);
 

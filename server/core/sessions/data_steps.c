@@ -9,23 +9,23 @@
 #include "proto/store.pb-c.h"
 #include "server/core/shard_state.h"
 
-static struct cursor
-data_steps_later(struct cursor a, struct cursor b)
+static struct data_cursor
+data_steps_later(struct data_cursor a, struct data_cursor b)
 {
-    return cursor_before(a, b) ? b : a;
+    return data_cursor_before(a, b) ? b : a;
 }
 
 /* ---- Steps ---- */
 
 enum ps_err
-data_steps_check(const struct session *session, const struct cursor_span *span, struct ps_error *e)
+data_steps_check(const struct session *session, const struct data_cursor_span *span, struct ps_error *e)
 {
     const struct data_steps *x = &session->steps;
-    struct cursor newest = data_steps_later(x->at, x->step), end = span->end;
+    struct data_cursor newest = data_steps_later(x->at, x->step), end = span->end;
 
-    if (!cursor_before(x->at, end) || cursor_equal(end, x->step))
+    if (!data_cursor_before(x->at, end) || data_cursor_equal(end, x->step))
         return PS_OK;
-    if (cursor_before(newest, end) && (!span->begins || !cursor_before(span->from, newest)))
+    if (data_cursor_before(newest, end) && (!span->begins || !data_cursor_before(span->from, newest)))
         return PS_OK;
     /* One that gives no beginning begins where the last one ended. */
     return ps_fail(e, PS_ERR_INVALID,
@@ -36,41 +36,41 @@ data_steps_check(const struct session *session, const struct cursor_span *span, 
 
 /* Sync: a push of an older step waits. */
 static bool
-data_steps_older_waits(const struct session *session, struct cursor end)
+data_steps_older_waits(const struct session *session, struct data_cursor end)
 {
     const struct pending *p;
 
     DL_FOREACH (session->pending, p)
-        if (!cursor_none(p->span.end) && cursor_before(p->span.end, end))
+        if (!data_cursor_none(p->span.end) && data_cursor_before(p->span.end, end))
             return true;
     return false;
 }
 
 void
-data_steps_tick(struct session *session, struct cursor end)
+data_steps_tick(struct session *session, struct data_cursor end)
 {
     struct data_steps *x = &session->steps;
     const struct pending *p;
 
-    if (!cursor_before(x->at, end))
+    if (!data_cursor_before(x->at, end))
         return;
     DL_FOREACH (session->pending, p)
-        if (!cursor_none(p->span.end))
+        if (!data_cursor_none(p->span.end))
             return;
     x->at = end;
-    if (!cursor_before(end, x->step))
-        x->step = (struct cursor){0};
+    if (!data_cursor_before(end, x->step))
+        x->step = (struct data_cursor){0};
 }
 
 /* The step that bits are of from now on. False: it is none of which bits are kept. */
 static bool
-data_steps_enter(struct session *session, const struct cursor_span *span)
+data_steps_enter(struct session *session, const struct data_cursor_span *span)
 {
     struct data_steps *x = &session->steps;
 
-    if (cursor_equal(x->step, span->end))
+    if (data_cursor_equal(x->step, span->end))
         return true;
-    if (!cursor_before(data_steps_later(x->at, x->step), span->end) || data_steps_older_waits(session, span->end))
+    if (!data_cursor_before(data_steps_later(x->at, x->step), span->end) || data_steps_older_waits(session, span->end))
         return false;
     x->at = data_steps_later(data_steps_later(x->at, x->step), span->from);
     x->step = span->end;
@@ -88,7 +88,7 @@ data_steps_ordinal(const struct block_ref *ref)
 static struct data_steps_chunk *
 data_steps_chunk_find(const struct data_steps *x, uint64_t ordinal)
 {
-    uint64_t i = ordinal / CURSOR_CHUNK;
+    uint64_t i = ordinal / DATA_CURSOR_CHUNK;
 
     return i < x->chunks_len ? x->chunks[i] : NULL;
 }
@@ -112,18 +112,18 @@ data_steps_chunk_make(struct data_steps *x, uint64_t i)
 }
 
 bool
-data_steps_counted(const struct session *session, struct cursor end, const struct block_ref *ref)
+data_steps_counted(const struct session *session, struct data_cursor end, const struct block_ref *ref)
 {
     const struct data_steps *x = &session->steps;
     const struct data_steps_chunk *chunk;
-    uint64_t bit = data_steps_ordinal(ref) % CURSOR_CHUNK;
+    uint64_t bit = data_steps_ordinal(ref) % DATA_CURSOR_CHUNK;
 
-    if (cursor_none(end) || PLANTED(COUNTED_AGAIN))
+    if (data_cursor_none(end) || MUTATION(COUNTED_AGAIN))
         return false;
-    if (!cursor_before(x->at, end))
+    if (!data_cursor_before(x->at, end))
         return true;
-    chunk = cursor_equal(end, x->step) ? data_steps_chunk_find(x, data_steps_ordinal(ref)) : NULL;
-    return chunk != NULL && cursor_equal(chunk->step, end) && (chunk->bits[bit / 8] >> bit % 8 & 1) != 0;
+    chunk = data_cursor_equal(end, x->step) ? data_steps_chunk_find(x, data_steps_ordinal(ref)) : NULL;
+    return chunk != NULL && data_cursor_equal(chunk->step, end) && (chunk->bits[bit / 8] >> bit % 8 & 1) != 0;
 }
 
 static void
@@ -137,18 +137,19 @@ data_steps_mark(struct shard *s, struct session *session, struct data_steps_chun
 }
 
 void
-data_steps_count(struct shard *s, struct session *session, const struct cursor_span *span, const struct block_ref *ref)
+data_steps_count(struct shard *s, struct session *session, const struct data_cursor_span *span,
+                 const struct block_ref *ref)
 {
     struct data_steps_chunk *chunk;
-    uint64_t bit = data_steps_ordinal(ref) % CURSOR_CHUNK;
+    uint64_t bit = data_steps_ordinal(ref) % DATA_CURSOR_CHUNK;
 
-    if (cursor_none(span->end) || !data_steps_enter(session, span))
+    if (data_cursor_none(span->end) || !data_steps_enter(session, span))
         return;
-    if ((chunk = data_steps_chunk_make(&session->steps, data_steps_ordinal(ref) / CURSOR_CHUNK)) == NULL) {
+    if ((chunk = data_steps_chunk_make(&session->steps, data_steps_ordinal(ref) / DATA_CURSOR_CHUNK)) == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
         return;
     }
-    if (!cursor_equal(chunk->step, span->end)) {
+    if (!data_cursor_equal(chunk->step, span->end)) {
         memset(chunk->bits, 0, sizeof chunk->bits);
         chunk->step = span->end;
     }
@@ -163,11 +164,11 @@ data_steps_reset(struct shard *s, struct session *session)
 {
     struct data_steps *x = &session->steps;
 
-    x->at = x->step = (struct cursor){0};
+    x->at = x->step = (struct data_cursor){0};
     for (uint32_t i = 0; i < x->chunks_len; i++) {
-        if (x->chunks[i] == NULL || cursor_none(x->chunks[i]->step))
+        if (x->chunks[i] == NULL || data_cursor_none(x->chunks[i]->step))
             continue;
-        x->chunks[i]->step = (struct cursor){0};
+        x->chunks[i]->step = (struct data_cursor){0};
         data_steps_mark(s, session, x->chunks[i]);
     }
 }
@@ -186,9 +187,9 @@ data_steps_put_chunk(struct shard *s, const struct session *session, uint32_t nu
     Psd__CursorRow row = PSD__CURSOR_ROW__INIT;
     Psd__Cursor step;
     uint8_t bytes[sizeof chunk->bits + 64];
-    size_t len = cursor_none(chunk->step) ? 0 : sizeof chunk->bits;
+    size_t len = data_cursor_none(chunk->step) ? 0 : sizeof chunk->bits;
 
-    row.step = cursor_message(chunk->step, &step);
+    row.step = data_cursor_message(chunk->step, &step);
     while (len > 0 && chunk->bits[len - 1] == 0)
         len--;
     row.blocks = (ProtobufCBinaryData){len, (uint8_t *)(uintptr_t)chunk->bits};
@@ -208,7 +209,7 @@ data_steps_put(struct shard *s, struct session *session)
 
         if (x->chunks[i] == NULL || !x->chunks[i]->dirty)
             continue;
-        if (!PLANTED(BITS_NOT_KEPT) && (err = data_steps_put_chunk(s, session, i)) != PS_OK)
+        if (!MUTATION(BITS_NOT_KEPT) && (err = data_steps_put_chunk(s, session, i)) != PS_OK)
             return err;
         x->chunks[i]->dirty = false;
         x->dirty--;
@@ -220,12 +221,12 @@ data_steps_put(struct shard *s, struct session *session)
 static void
 data_steps_take_row(struct data_steps *x, struct data_steps_chunk *chunk, const Psd__CursorRow *row)
 {
-    struct cursor step = cursor_of(row->step);
+    struct data_cursor step = data_cursor_of(row->step);
 
-    if (cursor_equal(step, x->step) && row->blocks.len > 0) {
+    if (data_cursor_equal(step, x->step) && row->blocks.len > 0) {
         chunk->step = step;
         memcpy(chunk->bits, row->blocks.data, row->blocks.len);
-    } else if (!cursor_none(step)) {
+    } else if (!data_cursor_none(step)) {
         chunk->dirty = true;
         x->dirty++;
     }
@@ -243,8 +244,8 @@ data_steps_load_chunk(void *arg, struct span key, struct span value)
 
     memcpy(&at, key.data, MIN(sizeof at, key.len));
     session = session_find(l->s, be32toh(at.job), be32toh(at.task));
-    if (row == NULL || key.len != sizeof at || session == NULL || row->blocks.len > CURSOR_CHUNK / 8 ||
-        be32toh(at.chunk) > l->s->ordinals / CURSOR_CHUNK)
+    if (row == NULL || key.len != sizeof at || session == NULL || row->blocks.len > DATA_CURSOR_CHUNK / 8 ||
+        be32toh(at.chunk) > l->s->ordinals / DATA_CURSOR_CHUNK)
         goto out;
     err = PS_ERR_NOMEM;
     if ((chunk = data_steps_chunk_make(&session->steps, be32toh(at.chunk))) == NULL)

@@ -13,46 +13,46 @@
  * In sync gradients wait, and ticks do not wait for them: a block has counted a step when its update is done, and `at`
  * moves on when no older push of the worker waits.
  *
- * Bits are kept in chunks of CURSOR_CHUNK blocks, in the order of block_ordinal(); a chunk is one row, written once per
- * turn in the transaction of the updates that it tells of. Each says which step it is of: one of another step has
- * no bits. A new incarnation of the worker keeps all this, a new round (clock.h) begins from nothing. */
+ * Bits are kept in chunks of DATA_CURSOR_CHUNK blocks, in the order of block_ordinal(); a chunk is one row, written
+ * once per turn in the transaction of the updates that it tells of. Each says which step it is of: one of another step
+ * has no bits. A new incarnation of the worker keeps all this, a new round (clock.h) begins from nothing. */
 #ifndef SERVER_DATA_STEPS_H
 #define SERVER_DATA_STEPS_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
-#include "server/core/workers/cursor.h"
+#include "server/core/workers/data_cursor.h"
 
 struct shard;
 struct session;
 struct block_ref;
 
 struct data_steps_chunk {
-    struct cursor step;
+    struct data_cursor step;
     bool dirty; /* to be written with the session's row */
-    uint8_t bits[CURSOR_CHUNK / 8];
+    uint8_t bits[DATA_CURSOR_CHUNK / 8];
 };
 
 struct data_steps {
-    struct cursor at, step;
+    struct data_cursor at, step;
     struct data_steps_chunk **chunks; /* [chunks_len], NULL: no bits */
     uint32_t chunks_len, dirty;
 };
 
 /* PS_ERR_INVALID when the step does not fit those that were counted. */
-enum ps_err data_steps_check(const struct session *session, const struct cursor_span *span,
+enum ps_err data_steps_check(const struct session *session, const struct data_cursor_span *span,
                              struct ps_error *e) PS_MUST_USE;
 
 /* The block has counted this step already. */
-bool data_steps_counted(const struct session *session, struct cursor end, const struct block_ref *ref);
+bool data_steps_counted(const struct session *session, struct data_cursor end, const struct block_ref *ref);
 
 /* It counts it with this turn. Out of memory fails the turn. */
-void data_steps_count(struct shard *s, struct session *session, const struct cursor_span *span,
+void data_steps_count(struct shard *s, struct session *session, const struct data_cursor_span *span,
                       const struct block_ref *ref);
 
 /* The worker ticked. end: of the step that this ends, as the tick says; none: it ends none, such as the tick that takes
  * a new incarnation to the clock of another shard. */
-void data_steps_tick(struct session *session, struct cursor end);
+void data_steps_tick(struct session *session, struct data_cursor end);
 
 /* A new round. */
 void data_steps_reset(struct shard *s, struct session *session);

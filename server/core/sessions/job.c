@@ -17,7 +17,7 @@ job_free(struct job *job)
         return;
     free(job->sessions);
     roster_finish(&job->there);
-    slowest_finish(&job->holding);
+    clock_heap_finish(&job->holding);
     metric_names_clear(&job->metric_names);
     free(job->restored);
     psd__job__free_unpacked(job->options, NULL);
@@ -38,7 +38,7 @@ job_new(const Psd__Job *options, uint32_t id)
     job->age = wire_age(job->options->age);
     job->bound = job->options->bound;
     if ((job->sessions = calloc(job->options->workers, sizeof(struct session *))) == NULL ||
-        !roster_init(&job->there, job->options->workers) || !slowest_init(&job->holding, job->options->workers))
+        !roster_init(&job->there, job->options->workers) || !clock_heap_init(&job->holding, job->options->workers))
         goto fail;
     return job;
 fail:
@@ -119,9 +119,9 @@ job_metrics_sum(const struct job *job, double *sums)
     SESSION_EACH (job, session) {
         if (session->round != job->round)
             continue;
-        len = MAX(len, session->tally.len);
-        for (uint32_t i = 0; i < session->tally.len; i++)
-            sums[i] += session->tally.value[i];
+        len = MAX(len, session->metrics.len);
+        for (uint32_t i = 0; i < session->metrics.len; i++)
+            sums[i] += session->metrics.value[i];
     }
     return len;
 }
@@ -157,7 +157,7 @@ job_begin_round(struct shard *s, struct job *job, uint64_t round)
         return;
     job->round = round;
     job->lapsed = job->finished = 0;
-    job->opened = (struct opened){0};
+    job->barrier_opened = (struct barrier_opened){0};
     SESSION_EACH (job, session)
         take_along(s, session, round);
     turn_mark_job(s, job);
@@ -174,7 +174,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     Psd__JobRow row = PSD__JOB_ROW__INIT;
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
     Psd__Bound bound = PSD__BOUND__INIT;
-    struct opened_room opened;
+    struct barrier_opened_parts opened;
 
     row.id = job->id;
     row.options = job->options;
@@ -187,7 +187,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.age = &age;
     bound.clocks = job->bound;
     row.bound = &bound;
-    row.opened = opened_message(&job->opened, &opened);
+    row.opened = barrier_opened_message(&job->barrier_opened, &opened);
     row.n_metric_names = job->metric_names.len;
     row.metric_names = (char **)job->metric_names.name;
     return row_put(s, STORE_JOBS, job->id, &row.base, sink);
@@ -236,7 +236,7 @@ from_row(struct job *job, const Psd__JobRow *row)
         job->bound = row->bound->clocks;
     job->restored_boot = row->restored_boot;
     job->restored = strdup(row->restored);
-    if (!opened_take(&job->opened, row->opened))
+    if (!barrier_opened_take(&job->barrier_opened, row->opened))
         return PS_ERR_IO;
     return job->restored != NULL && metric_names_extend(&job->metric_names, row->n_metric_names, row->metric_names)
                ? PS_OK

@@ -7,18 +7,18 @@
 #include "common/core/model/age.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/sessions/slowest.h"
+#include "server/core/sessions/clock_heap.h"
 #include "server/core/store/store.h"
 #include "server/core/turn/row.h"
+#include "server/core/workers/barrier_opened.h"
 #include "server/core/workers/metric_names.h"
-#include "server/core/workers/opened.h"
 #include "server/core/workers/roster.h"
 
 struct shard;
 struct session;
 struct variable;
 struct pull;
-struct gather;
+struct sync_step;
 struct barrier;
 
 struct job {
@@ -35,13 +35,13 @@ struct job {
     uint32_t live;             /* in whatever round */
     uint32_t lapsed, finished; /* of this round */
     uint64_t slowest;          /* clock of the slowest live worker; never goes back */
-    struct slowest holding;    /* the live workers, by where they are held */
+    struct clock_heap holding; /* the live workers, by where they are held */
     struct variable *variables;
     struct pull *pulls; /* parked */
     bool sweep;         /* some of them may be ready */
-    struct gather *gathers;
+    struct sync_step *sync_steps;
     struct barrier *barriers;
-    struct opened opened; /* of those */
+    struct barrier_opened barrier_opened; /* of those */
     struct metric_names metric_names;
     bool marked;
     struct job *marked_next;
@@ -84,9 +84,9 @@ const struct session *job_joined(const struct job *job, uint32_t task);
  * late takes part. */
 void job_begin_round(struct shard *s, struct job *job, uint64_t round);
 
-/* What the metrics (tally.h) of the sessions of its newest round come to, in the order of tasks, so that the same
- * values have the same sum; a worker that has told fewer adds nothing to the others. sums: [WIRE_METRICS_MAX]. Returns
- * how many there are. */
+/* What the metrics (worker_metrics.h) of the sessions of its newest round come to, in the order of tasks, so that the
+ * same values have the same sum; a worker that has told fewer adds nothing to the others. sums: [WIRE_METRICS_MAX].
+ * Returns how many there are. */
 uint32_t job_metrics_sum(const struct job *job, double *sums);
 
 /* Workers that a step or a barrier may still count on: joined or not, but neither lapsed nor finished. */

@@ -84,39 +84,39 @@ window_grow(struct session *session)
 }
 
 static void
-odd_add(struct session *session, uint64_t seq, enum ps_err code)
+outcome_add(struct session *session, uint64_t seq, enum ps_err code)
 {
-    uint32_t at = session->odd_len;
+    uint32_t at = session->outcomes_len;
 
-    if (session->odd_len == SHARD_ODD_MAX) {
-        session->odd_lost = session->odd[0].seq;
-        memmove(session->odd, session->odd + 1, (SHARD_ODD_MAX - 1) * sizeof(struct odd));
-        at = --session->odd_len;
+    if (session->outcomes_len == SHARD_OUTCOMES_MAX) {
+        session->outcomes_lost_to = session->outcomes[0].seq;
+        memmove(session->outcomes, session->outcomes + 1, (SHARD_OUTCOMES_MAX - 1) * sizeof(struct session_outcome));
+        at = --session->outcomes_len;
     }
     /* Out of order now and then: a tick or a late push overtakes one that waits. */
-    for (; at > 0 && session->odd[at - 1].seq > seq; at--)
-        session->odd[at] = session->odd[at - 1];
-    session->odd[at] = (struct odd){seq, code};
-    session->odd_len++;
+    for (; at > 0 && session->outcomes[at - 1].seq > seq; at--)
+        session->outcomes[at] = session->outcomes[at - 1];
+    session->outcomes[at] = (struct session_outcome){seq, code};
+    session->outcomes_len++;
 }
 
-static const struct odd *
-odd_find(const struct session *session, uint64_t seq)
+static const struct session_outcome *
+outcome_find(const struct session *session, uint64_t seq)
 {
-    for (uint32_t i = 0; i < session->odd_len; i++)
-        if (session->odd[i].seq == seq)
-            return &session->odd[i];
+    for (uint32_t i = 0; i < session->outcomes_len; i++)
+        if (session->outcomes[i].seq == seq)
+            return &session->outcomes[i];
     return NULL;
 }
 
 enum ps_err
 sequence_outcome(const struct session *session, uint64_t seq)
 {
-    const struct odd *odd = odd_find(session, seq);
+    const struct session_outcome *odd = outcome_find(session, seq);
 
     if (odd != NULL)
         return odd->code;
-    return seq <= session->odd_lost ? PS_ERR_UNKNOWN_OUTCOME : PS_OK;
+    return seq <= session->outcomes_lost_to ? PS_ERR_UNKNOWN_OUTCOME : PS_OK;
 }
 
 /* What is known past last_seq has the numbers of the session's boot. */
@@ -124,7 +124,7 @@ bool
 sequence_resolved_early(const struct shard *s, const struct session *session, uint64_t seq, enum ps_err *code)
 {
     if (!session->from_store || session->boot != s->boot ||
-        (!ahead_has(&session->ahead, seq) && odd_find(session, seq) == NULL))
+        (!resolved_set_has(&session->resolved_ahead, seq) && outcome_find(session, seq) == NULL))
         return false;
     *code = sequence_outcome(session, seq);
     return true;
@@ -139,33 +139,33 @@ sequence_acked(struct shard *s, struct session *session, uint64_t acked_through)
     if (acked_through <= session->acked_through)
         return;
     session->acked_through = acked_through;
-    while (known < session->odd_len && session->odd[known].seq <= acked_through)
+    while (known < session->outcomes_len && session->outcomes[known].seq <= acked_through)
         known++;
     if (known == 0)
         return;
-    session->odd_len -= known;
-    memmove(session->odd, session->odd + known, session->odd_len * sizeof(struct odd));
+    session->outcomes_len -= known;
+    memmove(session->outcomes, session->outcomes + known, session->outcomes_len * sizeof(struct session_outcome));
     turn_mark_session(s, session);
 }
 
 /* All that is resolved next to last_seq goes under it. */
 static void
-advance(struct session *session)
+sequence_advance(struct session *session)
 {
-    const struct ahead *x = &session->ahead;
+    const struct resolved_set *x = &session->resolved_ahead;
 
     while (session->last_seq + 1 < session->next_seq && *window_slot(session, session->last_seq + 1) == NULL)
         session->last_seq++;
     if (x->len > 0 && session->last_seq >= x->from + 8ull * x->len)
-        ahead_forget(&session->ahead);
+        resolved_set_forget(&session->resolved_ahead);
 }
 
 /* A push is resolved. */
 static void
-count(struct shard *s, struct session *session, uint64_t seq)
+sequence_count(struct shard *s, struct session *session, uint64_t seq)
 {
     session->pushes++;
-    if (seq > session->last_seq + 1 && !ahead_add(&session->ahead, seq, session->last_seq + 1))
+    if (seq > session->last_seq + 1 && !resolved_set_add(&session->resolved_ahead, seq, session->last_seq + 1))
         turn_fail(s, PS_ERR_NOMEM);
 }
 
@@ -173,23 +173,23 @@ count(struct shard *s, struct session *session, uint64_t seq)
 
 /* Numbers past last_seq will be those of other messages. keep_pushes: as long as nobody has given them to any. */
 static void
-forget_odd_past(struct session *session, bool keep_pushes)
+forget_outcomes_past(struct session *session, bool keep_pushes)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < session->odd_len; i++) {
-        uint64_t seq = session->odd[i].seq;
+    for (uint32_t i = 0; i < session->outcomes_len; i++) {
+        uint64_t seq = session->outcomes[i].seq;
 
-        if (seq <= session->last_seq || (keep_pushes && ahead_has(&session->ahead, seq)))
-            session->odd[n++] = session->odd[i];
+        if (seq <= session->last_seq || (keep_pushes && resolved_set_has(&session->resolved_ahead, seq)))
+            session->outcomes[n++] = session->outcomes[i];
     }
-    session->odd_len = n;
+    session->outcomes_len = n;
 }
 
 void
 sequence_reboot(struct session *session)
 {
-    forget_odd_past(session, true);
+    forget_outcomes_past(session, true);
     session->last_tick = MIN(session->last_tick, session->last_seq);
     session->last_barrier = MIN(session->last_barrier, session->last_seq);
 }
@@ -200,56 +200,56 @@ static void
 enter_boot(struct shard *s, struct session *session)
 {
     session->boot = s->boot;
-    ahead_forget(&session->ahead);
-    forget_odd_past(session, false);
-    session->odd_lost = MIN(session->odd_lost, session->last_seq);
+    resolved_set_forget(&session->resolved_ahead);
+    forget_outcomes_past(session, false);
+    session->outcomes_lost_to = MIN(session->outcomes_lost_to, session->last_seq);
     turn_mark_session(s, session);
     session_row_to_redo(s, session);
 }
 
 /* Of what the worker had heard of nothing need be remembered. */
 static void
-forget_odd_known(struct session *session, uint64_t known)
+forget_known_outcomes(struct session *session, uint64_t known)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < session->odd_len; i++)
-        if (session->odd[i].seq <= session->last_seq || session->odd[i].seq > known)
-            session->odd[n++] = session->odd[i];
-    session->odd_len = n;
+    for (uint32_t i = 0; i < session->outcomes_len; i++)
+        if (session->outcomes[i].seq <= session->last_seq || session->outcomes[i].seq > known)
+            session->outcomes[n++] = session->outcomes[i];
+    session->outcomes_len = n;
 }
 
 bool
 sequence_replay_push(struct session *session, uint64_t seq, uint64_t acked_through, enum ps_err code)
 {
     session->pushes++;
-    forget_odd_known(session, acked_through);
+    forget_known_outcomes(session, acked_through);
     if (code != PS_OK)
-        odd_add(session, seq, code);
-    return ahead_add(&session->ahead, seq, MAX(session->last_seq, acked_through) + 1);
+        outcome_add(session, seq, code);
+    return resolved_set_add(&session->resolved_ahead, seq, MAX(session->last_seq, acked_through) + 1);
 }
 
 uint32_t
-sequence_survivors_odd(const struct session *session, const struct odd **first)
+sequence_survivors_outcomes(const struct session *session, const struct session_outcome **first)
 {
     uint32_t at = 0;
 
-    while (at < session->odd_len && session->odd[at].seq <= session->last_seq)
+    while (at < session->outcomes_len && session->outcomes[at].seq <= session->last_seq)
         at++;
-    *first = session->odd + at;
-    return session->odd_len - at;
+    *first = session->outcomes + at;
+    return session->outcomes_len - at;
 }
 
 /* ---- Taking ---- */
 
 static void
-resolved(struct shard *s, struct session *session, uint64_t seq, enum ps_err code)
+sequence_resolved(struct shard *s, struct session *session, uint64_t seq, enum ps_err code)
 {
-    if (code != PS_OK && odd_find(session, seq) == NULL)
-        odd_add(session, seq, code);
-    advance(session);
+    if (code != PS_OK && outcome_find(session, seq) == NULL)
+        outcome_add(session, seq, code);
+    sequence_advance(session);
     clock_moved(s, session);
-    if (!PLANTED(SEQUENCE_NOT_KEPT))
+    if (!MUTATION(SEQUENCE_NOT_KEPT))
         turn_mark_session(s, session);
 }
 
@@ -272,8 +272,8 @@ sequence_take(struct shard *s, struct session *session, enum ps_err code, bool p
         return;
     }
     if (push)
-        count(s, session, seq);
-    resolved(s, session, seq, code);
+        sequence_count(s, session, seq);
+    sequence_resolved(s, session, seq, code);
 }
 
 static size_t
@@ -336,7 +336,7 @@ note_opened(struct session *session, uint64_t seq)
 
     DL_FOREACH (session->pending, p)
         if (p->barrier != NULL && p->seq < seq) {
-            odd_add(session, seq, PS_OK);
+            outcome_add(session, seq, PS_OK);
             return;
         }
     session->last_barrier = MAX(session->last_barrier, seq);
@@ -352,9 +352,9 @@ sequence_resolve(struct shard *s, struct pending *p, enum ps_err code)
         note_opened(session, seq);
     *window_slot(session, seq) = NULL;
     if (p->blocks_len > 0)
-        count(s, session, seq);
+        sequence_count(s, session, seq);
     pending_free(s, p);
-    resolved(s, session, seq, code);
+    sequence_resolved(s, session, seq, code);
 }
 
 void
@@ -368,8 +368,8 @@ sequence_forget(struct shard *s, struct session *session)
     session->window = NULL;
     session->window_size = 0;
     session->next_seq = session->last_seq + 1;
-    ahead_forget(&session->ahead);
-    forget_odd_past(session, false);
+    resolved_set_forget(&session->resolved_ahead);
+    forget_outcomes_past(session, false);
 }
 
 void
@@ -378,9 +378,9 @@ sequence_begin(struct session *session)
     ps_assert(session->pending == NULL && session->window == NULL);
     session->last_seq = session->last_tick = session->last_barrier = session->acked_through = 0;
     session->next_seq = 1;
-    session->odd_len = 0;
-    session->odd_lost = 0;
-    ahead_forget(&session->ahead);
+    session->outcomes_len = 0;
+    session->outcomes_lost_to = 0;
+    resolved_set_forget(&session->resolved_ahead);
     session->from_store = false;
 }
 
@@ -392,5 +392,5 @@ sequence_finish(struct shard *s, struct session *session)
     DL_FOREACH_SAFE (session->pending, p, next)
         pending_free(s, p);
     free(session->window);
-    ahead_forget(&session->ahead);
+    resolved_set_forget(&session->resolved_ahead);
 }

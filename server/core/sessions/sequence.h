@@ -1,7 +1,7 @@
 /* Sequences: every push, tick, barrier and skip of a worker counts exactly once, however often it is sent. The worker
  * numbers them from 1 and sends them in that order. All up to last_seq are resolved; between there and next_seq some
  * may be (a tick overtakes a push that waits for its step). A message that comes again is answered as the first time:
- * OK, or the odd outcome that is remembered until the worker says that it knows it.
+ * OK, or the outcome other than OK that is remembered until the worker says that it knows it.
  *
  *        1 ... last_seq | last_seq + 1 ... next_seq - 1 | next_seq
  *          resolved          resolved or pending           expected
@@ -10,9 +10,9 @@
  *                                 └──────► sequence_take_pending() ──► sequence_resolve()
  *                              SEQ_WAITING ──► answer there instead     SEQ_REPEATED ──► sequence_outcome()
  *
- * The fields are in struct session. Only last_seq, which pushes were resolved ahead of it (ahead.h), what was odd, and
- * the last tick and barrier outlive the process (session_row.h); what was pending comes again (clock.h says what holds
- * until it does). */
+ * The fields are in struct session. Only last_seq, which pushes were resolved ahead of it (resolved_set.h), what was
+ * odd, and the last tick and barrier outlive the process (session_row.h); what was pending comes again (clock.h says
+ * what holds until it does). */
 #ifndef SERVER_SEQUENCE_H
 #define SERVER_SEQUENCE_H
 
@@ -37,7 +37,7 @@ struct pending {
     uint64_t connection, request; /* where to answer */
     bool want_value;
     bool durable;                                /* answered when it is on disk */
-    struct cursor_span span;                     /* of its data; none: it gives none */
+    struct data_cursor_span span;                /* of its data; none: it gives none */
     bool logged, unlogged;                       /* updates that it is in are in the redo log; some are not */
     struct barrier *barrier;                     /* what it waits in, or NULL: it is a push */
     struct pending *prev, *next;                 /* in its session */
@@ -50,7 +50,7 @@ struct pending {
 enum session_seq { SEQ_NEW, SEQ_REPEATED, SEQ_WAITING, SEQ_GAP };
 enum session_seq sequence_classify(const struct session *session, uint64_t seq);
 
-/* The remembered outcome of a resolved sequence: PS_OK, an odd one, or PS_ERR_UNKNOWN_OUTCOME. */
+/* The remembered outcome of a resolved sequence: PS_OK, another one, or PS_ERR_UNKNOWN_OUTCOME. */
 enum ps_err sequence_outcome(const struct session *session, uint64_t seq);
 
 /* Before a crash this message was already resolved, ahead of older ones; *code says how. */
@@ -67,8 +67,8 @@ bool sequence_replay_push(struct session *session, uint64_t seq, uint64_t acked_
 /* The session's row is of an older boot of the data. */
 void sequence_reboot(struct session *session);
 
-/* The odd outcomes of survivors: of sequences past last_seq. Returns how many, the first in *first. */
-uint32_t sequence_survivors_odd(const struct session *session, const struct odd **first);
+/* The outcomes other than OK of survivors: of sequences past last_seq. Returns how many, the first in *first. */
+uint32_t sequence_survivors_outcomes(const struct session *session, const struct session_outcome **first);
 
 /* Take it and leave it pending, with room for so many blocks; it is not resolved before pending_release(). NULL when
  * out of memory: the turn has failed. */
@@ -97,7 +97,7 @@ sequence_awaits(const struct session *session)
 /* The worker knows all outcomes up to here. */
 void sequence_acked(struct shard *s, struct session *session, uint64_t acked_through);
 
-/* Nobody is there any more to be told: forget what is pending, which is in no barrier and no gather any more. */
+/* Nobody is there any more to be told: forget what is pending, which is in no barrier and no sync step any more. */
 void sequence_forget(struct shard *s, struct session *session);
 
 /* A new incarnation numbers from 1; what the old one waited for was forgotten. */

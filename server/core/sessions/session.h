@@ -12,8 +12,8 @@
 #include "server/core/sessions/job.h"
 #include "server/core/turn/shard_types.h"
 #include "server/core/turn/traffic.h"
-#include "server/core/workers/ahead.h"
-#include "server/core/workers/tally.h"
+#include "server/core/workers/resolved_set.h"
+#include "server/core/workers/worker_metrics.h"
 
 struct connection;
 struct pending;
@@ -21,7 +21,7 @@ struct pending;
 enum session_state { SESSION_LIVE, SESSION_LAPSED, SESSION_FINISHED, SESSION_STATES };
 
 /* An outcome other than OK, or a barrier that opened ahead of an older one. */
-struct odd {
+struct session_outcome {
     uint64_t seq;
     enum ps_err code;
 };
@@ -37,19 +37,19 @@ struct session {
     uint64_t heard_ms;             /* of the last frame; without a connection: when it was lost */
 
     /* Where it stands: clock.h. */
-    uint64_t clock, held, joined_past;
-    uint32_t rank;  /* slowest.h's */
+    uint64_t clock, held_clock, joined_past;
+    uint32_t rank;  /* clock_heap.h's */
     uint64_t round; /* that it is in */
     bool late;      /* it joined when another had finished that round */
     bool evicted;   /* it lapsed because somebody wanted that: what was its worker's hears so */
 
     /* Its messages: sequence.h. */
     uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;
-    struct odd odd[SHARD_ODD_MAX]; /* in rising order of seq */
-    uint32_t odd_len;
-    uint64_t odd_lost;       /* outcomes up to here were pushed out of odd[] */
-    struct ahead ahead;      /* pushes past last_seq that are resolved */
-    uint64_t boot;           /* of the data when its sequences were given their numbers */
+    struct session_outcome outcomes[SHARD_OUTCOMES_MAX]; /* in rising order of seq */
+    uint32_t outcomes_len;
+    uint64_t outcomes_lost_to;          /* outcomes up to here were pushed out of odd[] */
+    struct resolved_set resolved_ahead; /* pushes past last_seq that are resolved */
+    uint64_t boot;                      /* of the data when its sequences were given their numbers */
     bool from_store;         /* began before this process: messages may come again that the store knows nothing of */
     struct pending *pending; /* all, in order of arrival */
     uint32_t pending_len;
@@ -63,8 +63,8 @@ struct session {
     struct traffic stats; /* of its task, over all incarnations */
     uint64_t lapses;      /* the same */
 
-    struct data_steps steps; /* of its task: data_steps.h */
-    struct tally tally;      /* the same: tally.h */
+    struct data_steps steps;       /* of its task: data_steps.h */
+    struct worker_metrics metrics; /* the same: worker_metrics.h */
 
     bool marked;
     struct session *marked_next;

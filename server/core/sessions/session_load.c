@@ -20,7 +20,7 @@ session_load_row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t 
     const struct job *job = job_id >= 1 && job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
 
     return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
-           row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_ODD_MAX &&
+           row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_OUTCOMES_MAX &&
            row->n_odd_seq == row->n_odd_code && row->ahead.len <= WIRE_SURVIVED_MAX &&
            (row->metrics == NULL || row->metrics->n_value <= WIRE_METRICS_MAX);
 }
@@ -35,7 +35,7 @@ session_load_older_boot(struct session *session)
 
     sequence_reboot(session);
     if (job_is_sync(job))
-        session->clock = MIN(session->clock, session->held);
+        session->clock = MIN(session->clock, session->held_clock);
     session->clock = MAX(session->clock, job->slowest);
 }
 
@@ -46,28 +46,28 @@ session_load_row(struct shard *s, struct session *session, const Psd__SessionRow
     session->state = (enum session_state)row->state;
     session->lease_ms = row->lease_ms;
     session->clock = row->clock;
-    session->held = row->held;
+    session->held_clock = row->held;
     session->joined_past = row->joined_past;
     session->round = row->round;
     session->late = row->late;
     session->evicted = row->evicted;
     session->redo = row->redo;
     session->pushes = row->pushes;
-    session->steps.at = cursor_of(row->cursor);
-    session->steps.step = cursor_of(row->cursor_step);
-    tally_take(&session->tally, row->metrics);
+    session->steps.at = data_cursor_of(row->cursor);
+    session->steps.step = data_cursor_of(row->cursor_step);
+    worker_metrics_take(&session->metrics, row->metrics);
     session->boot = row->boot != 0 ? row->boot : s->boot;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;
     session->last_tick = row->last_tick;
     session->last_barrier = row->last_barrier;
     session->acked_through = row->acked_through;
-    session->odd_lost = row->odd_lost;
-    if (!ahead_copy(&session->ahead, row->ahead_from, row->ahead.data, row->ahead.len))
+    session->outcomes_lost_to = row->odd_lost;
+    if (!resolved_set_copy(&session->resolved_ahead, row->ahead_from, row->ahead.data, row->ahead.len))
         return false;
-    session->odd_len = (uint32_t)row->n_odd_seq;
-    for (uint32_t i = 0; i < session->odd_len; i++)
-        session->odd[i] = (struct odd){row->odd_seq[i], (enum ps_err)row->odd_code[i]};
+    session->outcomes_len = (uint32_t)row->n_odd_seq;
+    for (uint32_t i = 0; i < session->outcomes_len; i++)
+        session->outcomes[i] = (struct session_outcome){row->odd_seq[i], (enum ps_err)row->odd_code[i]};
     session->from_store = true;
     session->heard_ms = s->now_ms;
     if (session->boot != s->boot)

@@ -137,7 +137,7 @@ commit_undo(struct shard *s, enum ps_err why)
     redo_turn_over(s, false);
     restore_turn_over(s, false);
     turn_next(s);
-    if (!PLANTED(NOT_RELOADED) && !shard_reload(s, &e))
+    if (!MUTATION(NOT_RELOADED) && !shard_reload(s, &e))
         actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
     commit_reattach(s);
     s->stopped = false; /* what was said is undone, draining goes on */
@@ -157,7 +157,7 @@ shard_commit(struct shard *s)
 
     pull_sweep(s);
     actions_flush(s);
-    if (PLANTED(ACK_BEFORE_COMMIT))
+    if (MUTATION(ACK_BEFORE_COMMIT))
         actions_hand_out(s);
     if ((err = commit_store(s)) != PS_OK) {
         commit_undo(s, err);

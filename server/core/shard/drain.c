@@ -27,7 +27,7 @@ drain_begin(struct shard *s)
     actions_draining(s);
     actions_log(s, SHARD_LOG_INFO, "draining connections=%" PRIu64, s->connections_len);
     actions_event(s, NULL, NULL, PSD__EVENT_KIND__EVENT_DRAINING, 0, text);
-    meetings_end(s);
+    rendezvous_service_end(s);
     HASH_ITER (hh, s->connections, c, next) {
         pull_end(s, c, 0, PS_ERR_DRAINING, text);
         declare_forget(s, c, 0, PS_ERR_DRAINING);

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/core/shard/rights.h"
+#include "server/core/shard/permissions.h"
 #include "server/core/shard/worker_exit.h"
 #include "server/core/shard_state.h"
 
 static enum ps_err
-taken(const struct session *session, struct ps_error *e)
+hello_is_taken(const struct session *session, struct ps_error *e)
 {
     return ps_fail(e, PS_ERR_TASK_TAKEN, "worker index %u of job '%.64s' is held by %.128s at %.96s", session->task,
                    session->job->name, session->agent[0] != '\0' ? session->agent : "a live process",
@@ -19,21 +19,21 @@ taken(const struct session *session, struct ps_error *e)
 }
 
 static enum ps_err
-fenced(const struct session *session, struct ps_error *e)
+hello_fenced(const struct session *session, struct ps_error *e)
 {
     return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' was taken over by %.128s", session->task,
                    session->job->name, session->agent[0] != '\0' ? session->agent : "another process");
 }
 
 static enum ps_err
-lapsed(const struct session *session, struct ps_error *e)
+hello_lapsed(const struct session *session, struct ps_error *e)
 {
     return ps_fail(e, PS_ERR_LEASE_LAPSED, "the lease of worker %u of job '%.64s' lapsed at clock %" PRIu64,
                    session->task, session->job->name, session->clock);
 }
 
 static enum ps_err
-evicted(const struct session *session, struct ps_error *e)
+hello_evicted(const struct session *session, struct ps_error *e)
 {
     return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' was evicted at clock %" PRIu64, session->task,
                    session->job->name, session->clock);
@@ -107,12 +107,13 @@ set_agent(struct session *session, const Psd__Hello *hello)
 }
 
 static enum ps_err
-resume(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello, struct ps_error *e)
+hello_resume(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello,
+             struct ps_error *e)
 {
     if (session->incarnation != hello->incarnation)
-        return fenced(session, e);
+        return hello_fenced(session, e);
     if (session->state == SESSION_LAPSED)
-        return session->evicted ? evicted(session, e) : lapsed(session, e);
+        return session->evicted ? hello_evicted(session, e) : hello_lapsed(session, e);
     if (session->state == SESSION_FINISHED)
         return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' said goodbye", session->task, session->job->name);
     if (!set_agent(session, hello))
@@ -126,7 +127,7 @@ resume(struct shard *s, struct session *session, struct connection *c, const Psd
 
 /* A new incarnation begins from nothing, where the slowest worker stands. */
 static void
-install(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello)
+hello_install(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello)
 {
     struct job *job = session->job;
 
@@ -136,7 +137,7 @@ install(struct shard *s, struct session *session, struct connection *c, const Ps
     }
     if (session->round != job->round) {
         data_steps_reset(s, session);
-        session->tally = (struct tally){0};
+        session->metrics = (struct worker_metrics){0};
     }
     session->round = job->round;
     session->late = job->finished > 0;
@@ -151,7 +152,7 @@ install(struct shard *s, struct session *session, struct connection *c, const Ps
     session->clock = job->slowest;
     session->joined_past = clock_newest(job);
     clock_join(s, session);
-    gather_review(s, job); /* the old incarnation may have held a step up */
+    sync_step_review(s, job); /* the old incarnation may have held a step up */
     take_names(s, job, hello);
     turn_mark_session(s, session);
     session_row_to_redo(s, session);
@@ -159,7 +160,7 @@ install(struct shard *s, struct session *session, struct connection *c, const Ps
 
 /* The old incarnation loses its place: what it waited for is forgotten, and so is its clock. */
 static void
-replace(struct shard *s, struct session *session)
+hello_replace(struct shard *s, struct session *session)
 {
     worker_exit_forget(s, session);
     if (session->state == SESSION_LIVE) {
@@ -171,8 +172,8 @@ replace(struct shard *s, struct session *session)
 }
 
 static enum ps_err
-newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
-         struct ps_error *e)
+hello_newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
+               struct ps_error *e)
 {
     struct session *session = job->sessions[hello->task];
     bool rejoins = session != NULL;
@@ -180,7 +181,7 @@ newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hell
     enum ps_err err;
 
     if (rejoins && session->state == SESSION_LIVE && session->connection != NULL)
-        return taken(session, e);
+        return hello_is_taken(session, e);
     if ((err = check_names(job, session, hello, e)) != PS_OK)
         return err;
     if (!rejoins && limit_reached(s, LIMIT_SESSIONS))
@@ -192,8 +193,8 @@ newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hell
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
     }
     if (rejoins)
-        replace(s, session);
-    install(s, session, c, hello);
+        hello_replace(s, session);
+    hello_install(s, session, c, hello);
     actions_log(s, SHARD_LOG_INFO, "worker %s job=%s task=%u agent=\"%s\" peer=%s clock=%" PRIu64,
                 rejoins ? "rejoined" : "joined", job->name, session->task, session->agent, c->peer, session->clock);
     if (rejoins) {
@@ -217,8 +218,8 @@ hello_admit(struct shard *s, struct job *job, struct connection *c, const Psd__H
                        hello->task, job->name);
     /* The same incarnation with a new hello did not get its welcome. */
     if (hello->resume || (session != NULL && session->incarnation == hello->incarnation))
-        return resume(s, session, c, hello, e);
-    return newcomer(s, job, c, hello, out, e);
+        return hello_resume(s, session, c, hello, e);
+    return hello_newcomer(s, job, c, hello, out, e);
 }
 
 /* ---- The answer ---- */
@@ -232,29 +233,29 @@ hello_is_for_shard(const struct shard *s, const Psd__Hello *m)
 }
 
 struct hello_odd {
-    uint64_t seq[SHARD_ODD_MAX];
-    uint32_t code[SHARD_ODD_MAX];
+    uint64_t seq[SHARD_OUTCOMES_MAX];
+    uint32_t code[SHARD_OUTCOMES_MAX];
 };
 
 /* What is there of it past last_seq, and how that went. */
 static void
 hello_add_survivors(const struct session *session, Psd__Welcome *m, struct hello_odd *odd)
 {
-    const struct odd *first;
-    uint32_t n = sequence_survivors_odd(session, &first);
+    const struct session_outcome *first;
+    uint32_t n = sequence_survivors_outcomes(session, &first);
 
-    static_assert(SHARD_ODD_MAX <= WIRE_ODD_MAX, "fits a welcome");
+    static_assert(SHARD_OUTCOMES_MAX <= WIRE_ODD_MAX, "fits a welcome");
     for (uint32_t i = 0; i < n; i++) {
         odd->seq[i] = first[i].seq;
         odd->code[i] = (uint32_t)first[i].code;
     }
-    m->survived_from = session->ahead.from;
-    m->survived = (ProtobufCBinaryData){session->ahead.len, session->ahead.bits};
+    m->survived_from = session->resolved_ahead.from;
+    m->survived = (ProtobufCBinaryData){session->resolved_ahead.len, session->resolved_ahead.bits};
     m->survived_boot = session->boot;
     m->n_odd_seq = m->n_odd_code = n;
     m->odd_seq = odd->seq;
     m->odd_code = odd->code;
-    m->odd_lost = session->odd_lost;
+    m->odd_lost = session->outcomes_lost_to;
 }
 
 static void
@@ -263,7 +264,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
     const struct session *session = c->session;
     Psd__Welcome m = PSD__WELCOME__INIT;
     struct hello_odd odd;
-    struct tally_room metrics;
+    struct worker_metrics_parts metrics;
     Psd__Cursor cursor;
 
     m.cluster = s->cluster;
@@ -281,9 +282,9 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.restored = session->job->restored != NULL ? session->job->restored : m.restored;
         m.restored_boot = session->job->restored_boot;
         m.pushes = session->pushes;
-        m.cursor = cursor_message(session->steps.at, &cursor);
-        m.metrics = tally_message(&session->tally, &metrics);
-        if (!PLANTED(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
+        m.cursor = data_cursor_message(session->steps.at, &cursor);
+        m.metrics = worker_metrics_message(&session->metrics, &metrics);
+        if (!MUTATION(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
             hello_add_survivors(session, &m, &odd);
     }
     actions_send(s, c, MSG_WELCOME, request, &m.base);
@@ -316,9 +317,9 @@ hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__H
     char denied[PS_ERROR_TEXT_MAX];
     struct ps_error e;
 
-    if (m->role != PSD__ROLE__OBSERVER && role < RIGHTS_WORKER) {
+    if (m->role != PSD__ROLE__OBSERVER && role < PERMISSIONS_WORKER) {
         s->stats.denied++;
-        rights_refusal(MSG_HELLO, role, RIGHTS_WORKER, denied, sizeof denied);
+        permissions_refusal(MSG_HELLO, role, PERMISSIONS_WORKER, denied, sizeof denied);
         connection_refuse(s, c, PS_ERR_DENIED, "%s", denied);
     } else if (!hello_is_for_shard(s, m)) {
         connection_refuse(s, c, PS_ERR_CLUSTER,

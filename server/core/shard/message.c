@@ -7,7 +7,7 @@
 
 #include "server/core/shard/commit.h"
 #include "server/core/shard/drain.h"
-#include "server/core/shard/rights.h"
+#include "server/core/shard/permissions.h"
 #include "server/core/shard/worker_exit.h"
 #include "server/core/shard_state.h"
 
@@ -142,7 +142,7 @@ static enum shard_result
 message_on_meet(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
-    meetings_take(s, c, msg->request, msg->u.meet);
+    rendezvous_service_join(s, c, msg->request, msg->u.meet);
     return SHARD_TAKEN;
 }
 
@@ -153,7 +153,7 @@ give_up_barrier(struct shard *s, struct pending *p)
     pending_resolve(s, p, PS_ERR_CANCELLED, ps_strerror(PS_ERR_CANCELLED));
 }
 
-/* Only what waits can be taken back: a pull, a declare, a barrier, a meeting, a save (its answer: one that runs goes
+/* Only what waits can be taken back: a pull, a declare, a barrier, a rendezvous, a save (its answer: one that runs goes
  * on). A push that waits is given up with SKIP. */
 static enum shard_result
 message_on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
@@ -164,7 +164,7 @@ message_on_cancel(struct shard *s, struct connection *c, const struct wire_msg *
 
     (void)ctx;
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED) ||
-        save_request_end(s, c, request, PS_ERR_CANCELLED) || meetings_cancel(s, c, request))
+        save_request_end(s, c, request, PS_ERR_CANCELLED) || rendezvous_service_cancel(s, c, request))
         return SHARD_TAKEN;
     p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
     if (p != NULL && p->barrier != NULL)
@@ -220,7 +220,7 @@ take_round(struct shard *s, struct session *session, uint64_t round)
     job_begin_round(s, session->job, round);
     session->round = round;
     data_steps_reset(s, session);
-    session->tally = (struct tally){0};
+    session->metrics = (struct worker_metrics){0};
     turn_mark_session(s, session);
 }
 
@@ -230,7 +230,8 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
     char text[PS_ERROR_TEXT_MAX];
 
     take_round(s, session, m->round);
-    tally_take(&session->tally, m->metrics); /* also of one that is refused: they are the newest, whatever its clock */
+    worker_metrics_take(&session->metrics,
+                        m->metrics); /* also of one that is refused: they are the newest, whatever its clock */
     if (m->seq <= session->last_tick || m->clock == session->clock) { /* taken before a crash, ahead of a push */
         session->last_tick = MAX(session->last_tick, m->seq);
         pending_resolve_next(s, session, PS_OK);
@@ -247,10 +248,10 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
     session->last_tick = m->seq;
     pending_resolve_next(s, session, PS_OK);
     actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
-    data_steps_tick(session, cursor_of(m->cursor));
+    data_steps_tick(session, data_cursor_of(m->cursor));
     clock_tick(s, session, m->clock);
     if (job_is_sync(session->job))
-        gather_review(s, session->job);
+        sync_step_review(s, session->job);
 }
 
 static enum shard_result
@@ -348,7 +349,7 @@ static const char *const state_names[CONN_STATES] = {
 };
 
 static bool
-allowed(struct shard *s, struct connection *c, const struct frame_head *head)
+message_allowed(struct shard *s, struct connection *c, const struct frame_head *head)
 {
     const struct message_row *row = head->type < MSG_TYPE_MAX ? &message_rows[head->type] : NULL;
 
@@ -367,7 +368,7 @@ message_deny(struct shard *s, struct connection *c, const struct shard_event *ev
     char text[PS_ERROR_TEXT_MAX];
 
     s->stats.denied++;
-    rights_refusal(type, event->role, takes, text, sizeof text);
+    permissions_refusal(type, event->role, takes, text, sizeof text);
     if (message_rows[type].answers && event->head->request > 0)
         actions_error(s, c, event->head->request, PS_ERR_DENIED, text);
     else
@@ -377,7 +378,7 @@ message_deny(struct shard *s, struct connection *c, const struct shard_event *ev
 static bool
 has_right(struct shard *s, struct connection *c, const struct shard_event *event)
 {
-    enum role takes = rights_of(event->head->type);
+    enum role takes = permissions_of(event->head->type);
 
     if (event->role >= takes && takes != ROLE_NONE)
         return true;
@@ -415,7 +416,7 @@ message_take(struct shard *s, struct connection *c, struct event_context *ctx)
     struct ps_error e;
     enum ps_err err;
 
-    if (turned_away(s, c) || !allowed(s, c, event->head))
+    if (turned_away(s, c) || !message_allowed(s, c, event->head))
         return SHARD_TAKEN;
     c->turn = s->turn.number;
     if (c->session != NULL)

@@ -32,7 +32,7 @@ replay_free(struct replay *r)
 }
 
 static enum ps_err
-damaged(const struct replay *r, struct ps_error *e, const char *what)
+replay_damaged(const struct replay *r, struct ps_error *e, const char *what)
 {
     return ps_fail(e, PS_ERR_IO, "the redo log is damaged: piece %" PRIu64 " %s", r->head.number, what);
 }
@@ -65,17 +65,17 @@ check_piece(struct replay *r, struct span piece, struct redo_head *head, struct 
         record_gradients(head->meta_len) + head->payload_len > REPLAY_RECORD_MAX ||
         head->payload_len > REPLAY_RECORD_MAX) {
         r->head = *head;
-        return damaged(r, e, "has a head that cannot be");
+        return replay_damaged(r, e, "has a head that cannot be");
     }
     if (within ? !goes_on(&r->head, head) : head->piece != 0) {
         r->head = *head;
-        return damaged(r, e, "does not go on where the one before it ended");
+        return replay_damaged(r, e, "does not go on where the one before it ended");
     }
     return PS_OK;
 }
 
 static bool
-append(struct replay *r, const void *bytes, size_t len)
+replay_append(struct replay *r, const void *bytes, size_t len)
 {
     size_t size = MAX(r->size, (size_t)(64 * KIB));
     uint8_t *bigger;
@@ -99,7 +99,7 @@ append(struct replay *r, const void *bytes, size_t len)
 /* ---- Turns ---- */
 
 static enum ps_err
-commit(struct shard *s, struct ps_error *e)
+replay_commit(struct shard *s, struct ps_error *e)
 {
     enum ps_err err = shard_commit(s);
 
@@ -108,7 +108,7 @@ commit(struct shard *s, struct ps_error *e)
 
 /* So much may be written; commits what was, when there is no room for more. */
 static enum ps_err
-room(struct shard *s, uint64_t bytes, struct ps_error *e)
+replay_reserve(struct shard *s, uint64_t bytes, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -117,7 +117,7 @@ room(struct shard *s, uint64_t bytes, struct ps_error *e)
         case TURN_READY:
             return PS_OK;
         case TURN_WAIT:
-            if ((err = commit(s, e)) != PS_OK)
+            if ((err = replay_commit(s, e)) != PS_OK)
                 return err;
             break;
         case TURN_REFUSED:
@@ -127,13 +127,13 @@ room(struct shard *s, uint64_t bytes, struct ps_error *e)
 
 /* Memory as the store has it. */
 static enum ps_err
-freshen(struct shard *s, struct ps_error *e)
+replay_reload(struct shard *s, struct ps_error *e)
 {
     enum ps_err err;
 
     if (!s->replay->stale)
         return PS_OK;
-    if ((err = commit(s, e)) != PS_OK)
+    if ((err = replay_commit(s, e)) != PS_OK)
         return err;
     s->replay->stale = false;
     return catalog_reload(s, e) ? PS_OK : e->code;
@@ -149,11 +149,11 @@ put_row(struct shard *s, const Psd__RedoRow *row, struct ps_error *e)
 
     if (row->table <= STORE_SHARD || row->table >= STORE_TABLES || key.len == 0 || key.len > STORE_ROW_KEY_MAX ||
         value.len > STORE_ROW_MAX)
-        return damaged(s->replay, e, "has a row that cannot be");
+        return replay_damaged(s->replay, e, "has a row that cannot be");
     /* What is marked is older than the row, and would be written over it. */
-    if (s->turn.rows > 0 && (err = commit(s, e)) != PS_OK)
+    if (s->turn.rows > 0 && (err = replay_commit(s, e)) != PS_OK)
         return err;
-    if ((err = room(s, STORE_ROW_ROOM, e)) != PS_OK)
+    if ((err = replay_reserve(s, STORE_ROW_ROOM, e)) != PS_OK)
         return err;
     turn_take_rows(s, 1);
     s->replay->stale = true;
@@ -172,7 +172,7 @@ make_blocks(struct shard *s, struct variable *v, struct ps_error *e)
     block_want(s, v);
     while (v->ready < v->count && v->working) {
         if (!block_work(s) || s->turn.failed != PS_OK) {
-            if ((err = commit(s, e)) != PS_OK)
+            if ((err = replay_commit(s, e)) != PS_OK)
                 return err;
         }
     }
@@ -188,7 +188,7 @@ find_block(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out,
     enum ps_err err;
 
     if (v == NULL || !block_lies_here(s, v, block))
-        return damaged(s->replay, e, "is for a block that is not known");
+        return replay_damaged(s->replay, e, "is for a block that is not known");
     if (v->ready < v->count && (err = make_blocks(s, v, e)) != PS_OK)
         return err;
     block_refind(s, var, block, out);
@@ -196,7 +196,8 @@ find_block(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out,
 }
 
 static enum ps_err
-update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradient, size_t *bytes, struct ps_error *e)
+replay_apply_update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradient, size_t *bytes,
+                    struct ps_error *e)
 {
     struct block_ref ref;
     uint64_t clock = m->clock[i];
@@ -205,12 +206,12 @@ update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradien
     if ((err = find_block(s, m->var[i], m->block[i], &ref, e)) != PS_OK)
         return err;
     if (block_gradient_bytes(&ref) > *bytes)
-        return damaged(s->replay, e, "has fewer gradients than its blocks need");
+        return replay_damaged(s->replay, e, "has fewer gradients than its blocks need");
     *bytes -= block_gradient_bytes(&ref);
     if (!isfinite(m->scale[i]) || (job_is_sync(ref.variable->job) ? clock == 0 || clock > CLOCK_MAX : clock != 0) ||
         (ref.variable->refuse_nonfinite && !ref.variable->kind->finite(&ref, gradient)))
-        return damaged(s->replay, e, "has numbers that cannot be");
-    if ((err = room(s, ref.size, e)) != PS_OK)
+        return replay_damaged(s->replay, e, "has numbers that cannot be");
+    if ((err = replay_reserve(s, ref.size, e)) != PS_OK)
         return err;
     if ((err = turn_touch(s, &ref)) != PS_OK)
         return ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
@@ -220,7 +221,7 @@ update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradien
 }
 
 static enum ps_err
-updates(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
+replay_apply_updates(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
 {
     const struct redo_head *head = &s->replay->head;
     const uint8_t *gradients = s->replay->bytes + record_gradients(head->meta_len);
@@ -229,35 +230,35 @@ updates(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
 
     if (m->n_block != m->n_var || m->n_scale != m->n_var || m->n_clock != m->n_var ||
         head->payload_len % CUT_VALUE_BYTES != 0)
-        return damaged(s->replay, e, "has updates that do not fit together");
+        return replay_damaged(s->replay, e, "has updates that do not fit together");
     for (size_t i = 0; i < m->n_var; i++) {
         const uint8_t *next = gradients + head->payload_len - left;
 
-        if ((err = update(s, m, i, (const float *)(const void *)next, &left, e)) != PS_OK)
+        if ((err = replay_apply_update(s, m, i, (const float *)(const void *)next, &left, e)) != PS_OK)
             return err;
     }
-    return left == 0 ? PS_OK : damaged(s->replay, e, "has more gradients than its blocks need");
+    return left == 0 ? PS_OK : replay_damaged(s->replay, e, "has more gradients than its blocks need");
 }
 
 /* ---- Cursors ---- */
 
 static enum ps_err
-count(struct shard *s, const Psd__RedoRecord *m, const Psd__RedoCount *c, struct ps_error *e)
+replay_apply_count(struct shard *s, const Psd__RedoRecord *m, const Psd__RedoCount *c, struct ps_error *e)
 {
     struct session *session = session_find(s, c->job, c->task);
-    struct cursor_span span = {.from = cursor_of(c->from), .end = cursor_of(c->cursor)};
+    struct data_cursor_span span = {.from = data_cursor_of(c->from), .end = data_cursor_of(c->cursor)};
 
     if (session == NULL)
-        return damaged(s->replay, e, "is of a worker that is not known");
+        return replay_damaged(s->replay, e, "is of a worker that is not known");
     if (c->metrics != NULL && c->metrics->n_value > WIRE_METRICS_MAX)
-        return damaged(s->replay, e, "has more metrics than a worker may have");
-    tally_take(&session->tally, c->metrics);
+        return replay_damaged(s->replay, e, "has more metrics than a worker may have");
+    worker_metrics_take(&session->metrics, c->metrics);
     turn_mark_session(s, session);
     for (size_t i = 0; i < c->n_update; i++) {
         struct block_ref ref;
 
         if (c->update[i] >= m->n_var)
-            return damaged(s->replay, e, "counts what it does not update");
+            return replay_damaged(s->replay, e, "counts what it does not update");
         block_refind(s, m->var[c->update[i]], m->block[c->update[i]], &ref);
         data_steps_count(s, session, &span, &ref);
     }
@@ -267,18 +268,18 @@ count(struct shard *s, const Psd__RedoRecord *m, const Psd__RedoCount *c, struct
 /* ---- Pushes ---- */
 
 static enum ps_err
-pushed(struct shard *s, const Psd__RedoPush *p, struct ps_error *e)
+replay_apply_push(struct shard *s, const Psd__RedoPush *p, struct ps_error *e)
 {
     struct session *session = session_find(s, p->job, p->task);
 
     if (session == NULL || p->clock > CLOCK_MAX || p->code >= PS_ERR_COUNT)
-        return damaged(s->replay, e, "is of a worker that is not known");
+        return replay_damaged(s->replay, e, "is of a worker that is not known");
     if (session->incarnation != p->incarnation || p->seq <= session->last_seq)
         return PS_OK; /* replaced meanwhile, or in the save */
     if (!sequence_replay_push(session, p->seq, p->acked_through, (enum ps_err)p->code))
         return ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log");
     session->clock = MAX(session->clock, p->clock);
-    session->held = MAX(session->held, p->clock);
+    session->held_clock = MAX(session->held_clock, p->clock);
     turn_mark_session(s, session);
     return PS_OK;
 }
@@ -286,7 +287,7 @@ pushed(struct shard *s, const Psd__RedoPush *p, struct ps_error *e)
 /* ---- Records ---- */
 
 static enum ps_err
-apply(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
+replay_apply_record(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -294,15 +295,15 @@ apply(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
         if ((err = put_row(s, m->row[i], e)) != PS_OK)
             return err;
     if (m->n_var > 0 || m->n_push > 0 || s->replay->head.payload_len > 0)
-        if ((err = freshen(s, e)) != PS_OK)
+        if ((err = replay_reload(s, e)) != PS_OK)
             return err;
-    if ((err = updates(s, m, e)) != PS_OK)
+    if ((err = replay_apply_updates(s, m, e)) != PS_OK)
         return err;
     for (size_t i = 0; i < m->n_count; i++)
-        if ((err = count(s, m, m->count[i], e)) != PS_OK)
+        if ((err = replay_apply_count(s, m, m->count[i], e)) != PS_OK)
             return err;
     for (size_t i = 0; i < m->n_push; i++)
-        if ((err = pushed(s, m->push[i], e)) != PS_OK)
+        if ((err = replay_apply_push(s, m->push[i], e)) != PS_OK)
             return err;
     return PS_OK;
 }
@@ -315,20 +316,20 @@ whole_record(struct shard *s, struct ps_error *e)
     enum ps_err err;
 
     if (r->len != record_gradients(r->head.meta_len) + r->head.payload_len)
-        return damaged(r, e, "ends a record of another length");
+        return replay_damaged(r, e, "ends a record of another length");
     arena_reset(&s->arena);
     m = psd__redo_record__unpack(arena_protobuf(&s->arena), r->head.meta_len, r->bytes);
     if (m == NULL)
         return s->arena.exceeded == PS_ERR_NOMEM ? ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log")
-                                                 : damaged(r, e, "is of a record that cannot be read");
-    err = apply(s, m, e);
+                                                 : replay_damaged(r, e, "is of a record that cannot be read");
+    err = replay_apply_record(s, m, e);
     r->len = 0;
     r->records++;
     return err;
 }
 
 static enum ps_err
-begin(struct shard *s, struct ps_error *e)
+replay_begin(struct shard *s, struct ps_error *e)
 {
     if (s->replay != NULL)
         return PS_OK;
@@ -345,7 +346,7 @@ shard_replay_piece(struct shard *s, struct span piece, struct ps_error *e)
     struct replay *r;
     enum ps_err err;
 
-    if ((err = begin(s, e)) != PS_OK)
+    if ((err = replay_begin(s, e)) != PS_OK)
         return err;
     r = s->replay;
     if ((err = check_piece(r, piece, &head, e)) != PS_OK)
@@ -353,8 +354,8 @@ shard_replay_piece(struct shard *s, struct span piece, struct ps_error *e)
     r->head = head;
     r->next = head.number + 1;
     if (r->len + head.len > REPLAY_RECORD_MAX)
-        return damaged(r, e, "belongs to a record that is too long");
-    if (!append(r, (const uint8_t *)piece.data + sizeof head, head.len))
+        return replay_damaged(r, e, "belongs to a record that is too long");
+    if (!replay_append(r, (const uint8_t *)piece.data + sizeof head, head.len))
         return ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log");
     return head.piece + 1 < head.pieces ? PS_OK : whole_record(s, e);
 }
@@ -364,12 +365,12 @@ shard_replay_end(struct shard *s, uint64_t *records, struct ps_error *e)
 {
     enum ps_err err;
 
-    if ((err = begin(s, e)) != PS_OK)
+    if ((err = replay_begin(s, e)) != PS_OK)
         return err;
     if (s->replay->len > 0)
-        return damaged(s->replay, e, "is the last one, and its record is not whole");
+        return replay_damaged(s->replay, e, "is the last one, and its record is not whole");
     /* What follows from clocks and counts is found when all is loaded. */
-    if ((err = commit(s, e)) != PS_OK)
+    if ((err = replay_commit(s, e)) != PS_OK)
         return err;
     if (!catalog_reload(s, e))
         return e->code;

@@ -1,7 +1,7 @@
 /* Replaying the redo log over the save before it: shard_replay_piece() and shard_replay_end() of shard.h.
  *
  *     pieces ──► a whole record ──► rows ──► updates, with the scale and the clock that they had ──► pushes: their
- *     sessions' counts, clocks and survivors (ahead.h)
+ *     sessions' counts, clocks and survivors (resolved_set.h)
  *
  * It writes through turns as events do, and commits when one is full. Rows go to the store as they are, and before the
  * next update all is loaded anew from there. Whatever is wrong with the log is an error with a sentence; then the store

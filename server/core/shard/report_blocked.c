@@ -1,12 +1,12 @@
-/* Who waits for whom: waits.h, as a report. */
+/* Who waits for whom: wait_report.h, as a report. */
 #include <string.h>
 
 #include "server/core/shard/report_builder.h"
-#include "server/core/shard/waits.h"
+#include "server/core/shard/wait_report.h"
 #include "server/core/shard_state.h"
 
 static bool
-blocked(void *arg, const struct waiting *w)
+report_blocked_row(void *arg, const struct waiting *w)
 {
     struct report_builder *b = arg;
     Psd__Report *r = b->report;
@@ -39,5 +39,5 @@ report_blocked(struct report_builder *b)
     struct shard *s = b->s;
 
     if ((b->report->blocked = report_zeroed(s, REPORT_ENTRIES_MAX * sizeof(Psd__BlockedReport *))) != NULL)
-        waits_each(s, s->now_ms, b->job, blocked, b);
+        wait_report_each(s, s->now_ms, b->job, report_blocked_row, b);
 }

@@ -46,7 +46,7 @@ fastest_clock(const struct job *job)
 }
 
 static uint64_t
-leader(const struct job *job)
+report_jobs_leader(const struct job *job)
 {
     const struct session *x;
     uint64_t fastest = 0;
@@ -61,7 +61,7 @@ static Psd__JobReport *
 job_report(struct shard *s, const struct job *job)
 {
     Psd__JobReport *m = report_zeroed(s, sizeof *m);
-    struct opened_room *opened = report_zeroed(s, sizeof *opened);
+    struct barrier_opened_parts *opened = report_zeroed(s, sizeof *opened);
     const struct pull *p;
 
     if (m == NULL || opened == NULL)
@@ -75,8 +75,8 @@ job_report(struct shard *s, const struct job *job)
     m->finished = job->finished;
     m->slowest_clock = job->slowest;
     m->fastest_clock = fastest_clock(job);
-    m->leader = leader(job);
-    m->opened = opened_message(&job->opened, opened);
+    m->leader = report_jobs_leader(job);
+    m->opened = barrier_opened_message(&job->barrier_opened, opened);
     m->variables = HASH_COUNT(job->variables);
     DL_FOREACH (job->pulls, p)
         m->pulls_parked++;
@@ -121,7 +121,7 @@ report_jobs(struct report_builder *b)
 /* ---- Workers ---- */
 
 static Psd__WorkerReport *
-worker(struct shard *s, const struct session *x)
+report_jobs_worker(struct shard *s, const struct session *x)
 {
     Psd__WorkerReport *m = report_zeroed(s, sizeof *m);
 
@@ -141,8 +141,8 @@ worker(struct shard *s, const struct session *x)
     m->lease_ms = x->lease_ms;
     m->agent = x->agent;
     m->unresolved = x->pending_len;
-    m->n_metrics = x->round == x->job->round ? x->tally.len : 0;
-    m->metrics = (double *)x->tally.value;
+    m->n_metrics = x->round == x->job->round ? x->metrics.len : 0;
+    m->metrics = (double *)x->metrics.value;
     return m;
 }
 
@@ -177,7 +177,7 @@ report_workers(struct report_builder *b)
         if (!report_wants_job(b, job))
             continue;
         for (x = session_from(job, first_task(b, job, &past)); x != NULL; x = session_from(job, x->task + 1)) {
-            Psd__WorkerReport *m = worker(s, x);
+            Psd__WorkerReport *m = report_jobs_worker(s, x);
 
             if (m == NULL || !report_fits(b, r->n_worker, &m->base))
                 return;

@@ -34,7 +34,7 @@ report_status(struct shard *s, Psd__StatusReport *m, Psd__SaveReport *save, uint
 }
 
 static void
-limits(struct shard *s, Psd__StatsReport *m, const struct shard_event *event)
+report_status_limits(struct shard *s, Psd__StatsReport *m, const struct shard_event *event)
 {
     Psd__LimitReport *rows = report_zeroed(s, LIMITS * sizeof *rows);
 
@@ -59,7 +59,7 @@ report_stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age, const st
 {
     const struct shard_stats *x = &s->stats;
 
-    limits(s, m, event);
+    report_status_limits(s, m, event);
 #define X(member, ...) m->member = x->member;
     STATS_REPORTED(X)
 #undef X

@@ -31,7 +31,7 @@ make_room(struct shard *s, Psd__TimelineReport *m)
 }
 
 static void
-put(Psd__TimelineReport *m, size_t i, const struct timeline_span *span)
+report_timeline_put_span(Psd__TimelineReport *m, size_t i, const struct timeline_span *span)
 {
     m->start_ns[i] = span->start_ns;
     m->took_ns[i] = span->end_ns - span->start_ns;
@@ -62,7 +62,7 @@ report_timeline(struct report_builder *b, Psd__TimelineReport *m)
     if (m->next < m->end)
         n = timeline_read(t, &m->next, spans, PAGE);
     for (size_t i = 0; i < n; i++)
-        put(m, i, &spans[i]);
+        report_timeline_put_span(m, i, &spans[i]);
     m->n_start_ns = m->n_took_ns = m->n_step = m->n_bytes = n;
     m->n_what = m->n_task = m->n_commit_ns = m->n_answer_ns = n;
     b->report->more = n > 0 && m->next < m->end;

@@ -50,7 +50,7 @@ report_traffic(const struct traffic *t, Psd__VariableReport *m)
 }
 
 static Psd__VariableReport *
-variable(struct shard *s, const struct variable *v)
+report_variables_row(struct shard *s, const struct variable *v)
 {
     Psd__VariableReport *m = report_zeroed(s, sizeof *m);
     char text[PS_OPTIMIZER_TEXT_MAX];
@@ -80,7 +80,7 @@ report_variables(struct report_builder *b)
         return;
     r->more = n == ARRAY_LEN(first);
     for (size_t i = 0; i < n; i++) {
-        Psd__VariableReport *m = variable(b->s, first[i]);
+        Psd__VariableReport *m = report_variables_row(b->s, first[i]);
 
         if (m == NULL || !report_fits(b, r->n_variable, &m->base))
             return;
@@ -92,7 +92,7 @@ report_variables(struct report_builder *b)
 
 /* A variable's declaration, with the optimizer as a SET left it beside it. */
 static Psd__VariableDefinition *
-definition(struct shard *s, const struct variable *v)
+report_variables_definition(struct shard *s, const struct variable *v)
 {
     Psd__VariableDefinition *m = report_zeroed(s, sizeof *m);
     struct wire_optimizer *room = report_zeroed(s, sizeof *room);
@@ -125,7 +125,7 @@ report_definitions(struct report_builder *b)
         return;
     r->more = n == ARRAY_LEN(first);
     for (size_t i = 0; i < n; i++) {
-        Psd__VariableDefinition *m = definition(b->s, first[i]);
+        Psd__VariableDefinition *m = report_variables_definition(b->s, first[i]);
 
         if (m == NULL || !report_fits(b, r->n_definition, &m->base))
             return;

@@ -43,7 +43,7 @@ check_given_norm(const struct variable *v, const struct ps_optimizer *next, stru
 
 /* The variable's optimizer after the change. *e names neither the variable nor the job. */
 static enum ps_err
-changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer *next, struct ps_error *e)
+setting_changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer *next, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -76,7 +76,7 @@ check_variables(const struct job *job, const Psd__Set *m, uint64_t *named, struc
     for (const struct variable *v = job->variables; v != NULL; v = v->hh.next) {
         if (!pattern_matches(m->variables, v->name))
             continue;
-        if (changed(v, m, &next, &why) != PS_OK)
+        if (setting_changed(v, m, &next, &why) != PS_OK)
             return ps_fail(e, PS_ERR_INVALID, "variable '%.64s': %.360s", v->name, why.text);
         ++*named;
     }
@@ -87,7 +87,7 @@ check_variables(const struct job *job, const Psd__Set *m, uint64_t *named, struc
 }
 
 static enum ps_err
-check(struct shard *s, const Psd__Set *m, struct job **job, uint64_t *named, struct ps_error *e)
+setting_check(struct shard *s, const Psd__Set *m, struct job **job, uint64_t *named, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -112,7 +112,7 @@ change_job(struct shard *s, struct job *job, const Psd__Set *m)
         job->bound = m->bound->clocks;
         turn_wake_pulls(s, job);
     }
-    if (!PLANTED(BOUND_NOT_KEPT))
+    if (!MUTATION(BOUND_NOT_KEPT))
         turn_mark_job(s, job);
     job_to_redo(s, job);
 }
@@ -129,10 +129,10 @@ change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
 
         if (!pattern_matches(m->variables, v->name))
             continue;
-        if (changed(v, m, &next, &e) != PS_OK)
+        if (setting_changed(v, m, &next, &e) != PS_OK)
             ps_assert(!"check() passed");
         v->optimizer = next;
-        if (!PLANTED(RATE_NOT_KEPT))
+        if (!MUTATION(RATE_NOT_KEPT))
             turn_mark_variable(s, v);
         variable_to_redo(s, v);
         first += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
@@ -142,7 +142,7 @@ change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
 
 /* The store had no room for a set: that is its answer; of other errors the peer hears by asking again. */
 static void
-refuse(struct shard *s, struct connection *c, uint64_t request, uint64_t named, enum ps_err err)
+setting_refuse(struct shard *s, struct connection *c, uint64_t request, uint64_t named, enum ps_err err)
 {
     struct ps_error e;
 
@@ -167,7 +167,7 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
                           TURN_ROWS_MAX <=
                       STORE_ROOM_MAX,
                   "rows of a set");
-    if (check(s, m, &job, &named, &e) != PS_OK) {
+    if (setting_check(s, m, &job, &named, &e) != PS_OK) {
         actions_error(s, c, request, e.code, e.text);
         return SHARD_TAKEN;
     }
@@ -175,7 +175,7 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     case TURN_WAIT:
         return SHARD_TURN_FULL;
     case TURN_REFUSED:
-        refuse(s, c, request, named, err);
+        setting_refuse(s, c, request, named, err);
         return SHARD_TAKEN;
     case TURN_READY:
         break;

@@ -6,7 +6,7 @@
 
 #include "server/core/durability/identity.h"
 #include "server/core/shard/drain.h"
-#include "server/core/shard/listeners.h"
+#include "server/core/shard/upcall_handlers.h"
 #include "server/core/shard/worker_exit.h"
 #include "server/core/shard_state.h"
 
@@ -47,12 +47,12 @@ wants_blocks(const struct shard *s)
 }
 
 static enum shard_result
-work(struct shard *s, struct event_context *ctx)
+shard_work_on(struct shard *s, struct event_context *ctx)
 {
     if (!shard_busy(s))
         return SHARD_TAKEN;
     if (s->due != NULL)
-        return gather_work(s, ctx) ? SHARD_TAKEN : SHARD_TURN_FULL;
+        return sync_step_work(s, ctx) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (save_busy(s))
         return save_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (redo_busy(s))
@@ -65,7 +65,7 @@ work(struct shard *s, struct event_context *ctx)
 }
 
 static enum shard_result
-take(struct shard *s, struct event_context *ctx)
+shard_take_event(struct shard *s, struct event_context *ctx)
 {
     const struct shard_event *event = ctx->event;
 
@@ -80,10 +80,10 @@ take(struct shard *s, struct event_context *ctx)
     case SHARD_TIME:
         worker_exit_time(s);
         connection_time(s);
-        meetings_time(s);
+        rendezvous_service_time(s);
         return SHARD_TAKEN;
     case SHARD_WORK:
-        return work(s, ctx);
+        return shard_work_on(s, ctx);
     case SHARD_DRAIN:
         drain_begin(s);
         return SHARD_TAKEN;
@@ -122,9 +122,9 @@ shard_step(struct shard *s, const struct shard_event *event)
     ps_assert(event->now_ms >= s->now_ms);
     s->now_ms = event->now_ms;
     s->now_ns = event->now_ns != 0 ? event->now_ns : event->now_ms * 1000000;
-    result = take(s, &ctx);
+    result = shard_take_event(s, &ctx);
     if (result == SHARD_TAKEN && s->due != NULL)
-        gather_work(s, &ctx);
+        sync_step_work(s, &ctx);
     redo_event_end(s);
     return result;
 }
@@ -159,7 +159,8 @@ shard_set_grace(struct shard *s, uint32_t grace_ms)
 uint64_t
 shard_next_time(const struct shard *s)
 {
-    return s->draining ? UINT64_MAX : MIN(MIN(s->lapse_at, connection_next_time(s)), meet_next_time(&s->meet));
+    return s->draining ? UINT64_MAX
+                       : MIN(MIN(s->lapse_at, connection_next_time(s)), rendezvous_core_next_time(&s->rendezvous));
 }
 
 bool
@@ -205,7 +206,7 @@ put_identity(struct shard *s)
 }
 
 static enum ps_err
-identify(struct shard *s, struct ps_error *e)
+shard_identify(struct shard *s, struct ps_error *e)
 {
     struct identity own = own_identity(s);
     Psd__ShardRow *row;
@@ -271,7 +272,7 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->lapse_at = UINT64_MAX;
     s->turn.number = 1;
     save_init(s);
-    meet_init(&s->meet, "shard 0", MEET_NO_HOST, config->boot);
+    rendezvous_core_init(&s->rendezvous, "shard 0", RENDEZVOUS_NO_COORDINATOR, config->boot);
     s->cluster = strdup(config->cluster);
     s->version = strdup(config->version != NULL ? config->version : "");
     s->live_dir = strdup(config->live_dir != NULL ? config->live_dir : "");
@@ -283,7 +284,7 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->durable_dir == NULL ||
         s->machine == NULL || !event_buffers_init(&s->event_buffers) || !actions_room(s, 0))
         ps_fail(e, err, "no memory for a shard");
-    else if ((err = identify(s, e)) == PS_OK)
+    else if ((err = shard_identify(s, e)) == PS_OK)
         err = catalog_load(s, e);
     if (err == PS_OK)
         err = redo_load(s, e);
@@ -308,11 +309,11 @@ shard_free(struct shard *s)
     save_finish(s);
     restore_finish(s);
     actions_finish(s);
-    held_finish(s);
+    durable_acks_finish(s);
     connection_free_all(s);
     redo_finish(s);
     replay_free(s->replay);
-    meet_finish(&s->meet);
+    rendezvous_core_finish(&s->rendezvous);
     pool_finish(&s->pool);
     arena_finish(&s->arena);
     free(s->timeline_slots);

@@ -20,7 +20,7 @@ worker_exit_forget(struct shard *s, struct session *session)
         if (p->barrier != NULL)
             barrier_leave(s, p);
         else
-            gather_forget(s, p);
+            sync_step_forget(s, p);
     }
     sequence_forget(s, session);
 }
@@ -49,7 +49,7 @@ worker_exit_finish(struct shard *s, struct session *session)
     actions_log(s, SHARD_LOG_INFO, "worker finished job=%s task=%u clock=%" PRIu64, session->job->name, session->task,
                 session->clock);
     worker_exit_leave(s, session, SESSION_FINISHED);
-    gather_review(s, session->job);
+    sync_step_review(s, session->job);
 }
 
 /* ---- Leases ---- */
@@ -63,15 +63,15 @@ worker_exit_lapse(struct shard *s, struct session *session, enum ps_err code, co
 
     worker_exit_leave(s, session, SESSION_LAPSED);
     if (job->options->lapse == PSD__LAPSE__FAIL) {
-        gather_end_job(s, job, PS_ERR_STEP_FAILED, text);
+        sync_step_end_job(s, job, PS_ERR_STEP_FAILED, text);
         pull_end_job(s, job, PS_ERR_STEP_FAILED, text);
     } else if (job_active(job) == 0) {
-        gather_end_job(s, job, PS_OK, NULL); /* none but the lost ever knew of them */
+        sync_step_end_job(s, job, PS_OK, NULL); /* none but the lost ever knew of them */
     } else {
-        gather_review(s, job);
+        sync_step_review(s, job);
     }
     actions_event(s, job, c, PSD__EVENT_KIND__EVENT_LEASE_LAPSED, session->task, text);
-    if (c != NULL && !(PLANTED(EVICTED_IS_HEARD) && session->evicted))
+    if (c != NULL && !(MUTATION(EVICTED_IS_HEARD) && session->evicted))
         connection_refuse(s, c, code, "%s", text);
 }
 

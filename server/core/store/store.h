@@ -44,7 +44,7 @@ store_redo_number(const struct store_key *key)
 
 /* Tables of metadata rows, keyed by up to STORE_ROW_KEY_MAX bytes, iterated in byte order of the key. */
 enum store_table {
-    STORE_SHARD,    /* by name: one row per fact (fact.h) */
+    STORE_SHARD,    /* by name: one row per fact (metadata_rows.h) */
     STORE_JOBS,     /* by job id, big-endian u32 */
     STORE_VARS,     /* by variable id, big-endian u32 */
     STORE_SESSIONS, /* by job id and task, big-endian u32 each */

@@ -20,7 +20,7 @@ breaks_now(struct store_mem *m)
 /* ---- Transactions ---- */
 
 static enum ps_err
-touch(struct store_mem *m, struct cell *c)
+store_mem_touch(struct store_mem *m, struct store_mem_cell *c)
 {
     if (c->touched)
         return PS_OK;
@@ -50,7 +50,7 @@ static void
 drop_pending(struct store_mem *m)
 {
     for (size_t i = 0; i < m->touched_len; i++) {
-        struct cell *c = m->touched[i];
+        struct store_mem_cell *c = m->touched[i];
 
         version_free(m, c->pending);
         c->pending = NULL;
@@ -71,7 +71,7 @@ mem_abort(struct store *s)
 }
 
 static void
-commit_cell(struct store_mem *m, struct cell *c)
+commit_cell(struct store_mem *m, struct store_mem_cell *c)
 {
     struct version *v = c->pending, *old = c->newest;
 
@@ -128,7 +128,7 @@ mem_commit(struct store *s)
 
 /* What the open transaction sees. */
 static struct version *
-version_now(const struct cell *c)
+version_now(const struct store_mem_cell *c)
 {
     struct version *v = c->pending != NULL ? c->pending : c->newest;
 
@@ -139,8 +139,8 @@ static enum ps_err
 mem_get(struct store *s, const struct store_key *key, struct span *value)
 {
     struct store_mem *m = store_mem_of(s);
-    struct wanted w;
-    struct cell *c;
+    struct store_mem_query w;
+    struct store_mem_cell *c;
     struct version *v;
 
     ps_assert(m->writing);
@@ -157,9 +157,9 @@ mem_get(struct store *s, const struct store_key *key, struct span *value)
 
 /* Make a version the cell's pending one; what was pending goes. */
 static enum ps_err
-replace(struct store_mem *m, const struct wanted *w, size_t size, struct version **out)
+store_mem_replace(struct store_mem *m, const struct store_mem_query *w, size_t size, struct version **out)
 {
-    struct cell *c = cell_find(m, w);
+    struct store_mem_cell *c = cell_find(m, w);
     struct version *v = NULL;
     enum ps_err err;
 
@@ -167,7 +167,7 @@ replace(struct store_mem *m, const struct wanted *w, size_t size, struct version
         c = cell_insert(m, w);
     if (c == NULL)
         return PS_ERR_NOMEM;
-    if ((err = touch(m, c)) != PS_OK)
+    if ((err = store_mem_touch(m, c)) != PS_OK)
         goto fail;
     err = PS_ERR_NOMEM;
     if ((v = version_new(m, c, size)) == NULL)
@@ -185,8 +185,8 @@ static enum ps_err
 mem_reserve(struct store *s, const struct store_key *key, size_t size, void **place)
 {
     struct store_mem *m = store_mem_of(s);
-    struct wanted w;
-    struct cell *c;
+    struct store_mem_query w;
+    struct store_mem_cell *c;
     struct version *v = NULL;
     enum ps_err err;
 
@@ -202,7 +202,7 @@ mem_reserve(struct store *s, const struct store_key *key, size_t size, void **pl
         return PS_OK;
     }
     ps_assert(size <= m->room);
-    if ((err = replace(m, &w, size, &v)) != PS_OK)
+    if ((err = store_mem_replace(m, &w, size, &v)) != PS_OK)
         return err;
     m->room -= size;
     memset(v->data, PLACE_FILL, size);
@@ -212,15 +212,15 @@ mem_reserve(struct store *s, const struct store_key *key, size_t size, void **pl
 
 /* A block that this transaction reserved and now erases stays readable until its end, as in LMDB it might. */
 static enum ps_err
-erase(struct store_mem *m, const struct wanted *w)
+store_mem_erase(struct store_mem *m, const struct store_mem_query *w)
 {
-    struct cell *c = cell_find(m, w);
+    struct store_mem_cell *c = cell_find(m, w);
     struct version *v;
     enum ps_err err;
 
     if (c == NULL || version_now(c) == NULL)
         return PS_ERR_NOT_FOUND;
-    if ((err = replace(m, w, 0, &v)) != PS_OK)
+    if ((err = store_mem_replace(m, w, 0, &v)) != PS_OK)
         return err;
     v->erased = true;
     if (c->newest != NULL)
@@ -233,26 +233,26 @@ erase(struct store_mem *m, const struct wanted *w)
 static enum ps_err
 mem_erase(struct store *s, const struct store_key *key)
 {
-    struct wanted w;
+    struct store_mem_query w;
 
     ps_assert(store_mem_of(s)->writing);
     if (fails_now(store_mem_of(s), STORE_MEM_FAIL_ERASE))
         return PS_ERR_IO;
     wanted_block(&w, key);
-    return erase(store_mem_of(s), &w);
+    return store_mem_erase(store_mem_of(s), &w);
 }
 
 static enum ps_err
 mem_row_put(struct store *s, enum store_table t, struct span key, struct span value)
 {
-    struct wanted w = wanted_row(t, key);
+    struct store_mem_query w = wanted_row(t, key);
     struct version *v;
     enum ps_err err;
 
     ps_assert(store_mem_of(s)->writing && value.len <= STORE_ROW_MAX);
     if (fails_now(store_mem_of(s), STORE_MEM_FAIL_ROW_PUT))
         return PS_ERR_IO;
-    if ((err = replace(store_mem_of(s), &w, value.len, &v)) != PS_OK)
+    if ((err = store_mem_replace(store_mem_of(s), &w, value.len, &v)) != PS_OK)
         return err;
     if (value.len > 0)
         memcpy(v->data, value.data, value.len);
@@ -262,12 +262,12 @@ mem_row_put(struct store *s, enum store_table t, struct span key, struct span va
 static enum ps_err
 mem_row_erase(struct store *s, enum store_table t, struct span key)
 {
-    struct wanted w = wanted_row(t, key);
+    struct store_mem_query w = wanted_row(t, key);
 
     ps_assert(store_mem_of(s)->writing);
     if (fails_now(store_mem_of(s), STORE_MEM_FAIL_ROW_ERASE))
         return PS_ERR_IO;
-    return erase(store_mem_of(s), &w);
+    return store_mem_erase(store_mem_of(s), &w);
 }
 
 static void

@@ -11,15 +11,15 @@
 
 /* ---- Keys ---- */
 
-struct wanted
+struct store_mem_query
 wanted_row(enum store_table t, struct span key)
 {
     ps_assert(t < STORE_TABLES && key.len >= 1 && key.len <= STORE_ROW_KEY_MAX);
-    return (struct wanted){.table = t, .key = key.data, .len = key.len};
+    return (struct store_mem_query){.table = t, .key = key.data, .len = key.len};
 }
 
 void
-wanted_block(struct wanted *w, const struct store_key *key)
+wanted_block(struct store_mem_query *w, const struct store_key *key)
 {
     uint64_t packed = (uint64_t)key->generation << 56 | (uint64_t)key->var << 32 | key->block;
 
@@ -32,7 +32,7 @@ wanted_block(struct wanted *w, const struct store_key *key)
 }
 
 struct store_key
-cell_block_key(const struct cell *c)
+cell_block_key(const struct store_mem_cell *c)
 {
     uint64_t packed = 0;
 
@@ -46,7 +46,7 @@ cell_block_key(const struct cell *c)
 }
 
 static int
-cell_compare(const struct cell *c, const struct wanted *w)
+cell_compare(const struct store_mem_cell *c, const struct store_mem_query *w)
 {
     int order;
 
@@ -60,7 +60,7 @@ cell_compare(const struct cell *c, const struct wanted *w)
 
 /* Index of the first cell that is not before what is wanted. */
 size_t
-cell_index(const struct store_mem *m, const struct wanted *w)
+cell_index(const struct store_mem *m, const struct store_mem_query *w)
 {
     size_t low = 0, high = m->cells_len;
 
@@ -75,8 +75,8 @@ cell_index(const struct store_mem *m, const struct wanted *w)
     return low;
 }
 
-struct cell *
-cell_find(const struct store_mem *m, const struct wanted *w)
+struct store_mem_cell *
+cell_find(const struct store_mem *m, const struct store_mem_query *w)
 {
     size_t i = cell_index(m, w);
 
@@ -99,11 +99,11 @@ cells_grow(void **array, size_t *size, size_t len, size_t item)
     return true;
 }
 
-struct cell *
-cell_insert(struct store_mem *m, const struct wanted *w)
+struct store_mem_cell *
+cell_insert(struct store_mem *m, const struct store_mem_query *w)
 {
     size_t i = cell_index(m, w);
-    struct cell *c;
+    struct store_mem_cell *c;
 
     if (!cells_grow((void **)&m->cells, &m->cells_size, m->cells_len, sizeof *m->cells))
         return NULL;
@@ -121,9 +121,9 @@ cell_insert(struct store_mem *m, const struct wanted *w)
 
 /* Take the cell out when no version is left. */
 void
-cell_tidy(struct store_mem *m, struct cell *c)
+cell_tidy(struct store_mem *m, struct store_mem_cell *c)
 {
-    struct wanted w = {.table = c->table, .key = c->key, .len = c->key_len};
+    struct store_mem_query w = {.table = c->table, .key = c->key, .len = c->key_len};
     size_t i;
 
     if (c->pending != NULL || c->newest != NULL || c->touched)
@@ -138,7 +138,7 @@ cell_tidy(struct store_mem *m, struct cell *c)
 /* ---- Versions ---- */
 
 struct version *
-version_new(struct store_mem *m, struct cell *c, size_t size)
+version_new(struct store_mem *m, struct store_mem_cell *c, size_t size)
 {
     struct version *v = calloc(1, sizeof *v);
 
@@ -170,7 +170,7 @@ version_free(struct store_mem *m, struct version *v)
 
 /* The version that a snapshot of this commit sees, or NULL. */
 const struct version *
-version_at(const struct cell *c, uint64_t commit)
+version_at(const struct store_mem_cell *c, uint64_t commit)
 {
     const struct version *v = c->newest;
 
@@ -213,7 +213,7 @@ sweep_once(struct store_mem *m)
 
     while (*at != NULL) {
         struct version *v = *at;
-        struct cell *c = v->cell;
+        struct store_mem_cell *c = v->cell;
 
         if (version_needed(m, v)) {
             at = &v->next;

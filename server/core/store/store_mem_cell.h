@@ -19,10 +19,10 @@
 
 #define TABLE_BLOCKS STORE_TABLES /* cells of blocks come after all rows */
 
-struct cell;
+struct store_mem_cell;
 
 struct version {
-    struct cell *cell;
+    struct store_mem_cell *cell;
     struct version *older;
     struct version *next; /* in the list of the retired */
     uint64_t born, died;  /* commit numbers; died 0: not replaced */
@@ -31,7 +31,7 @@ struct version {
     uint8_t *alloc, *data;
 };
 
-struct cell {
+struct store_mem_cell {
     enum store_table table;
     size_t key_len;
     struct version *pending;
@@ -59,9 +59,9 @@ struct store_mem {
     uint64_t commit;
     bool writing;
     uint64_t room; /* left of what begin() was asked for */
-    struct cell **cells;
+    struct store_mem_cell **cells;
     size_t cells_len, cells_size;
-    struct cell **touched; /* by the open transaction */
+    struct store_mem_cell **touched; /* by the open transaction */
     size_t touched_len, touched_size;
     struct version *retired;
     struct store_snapshot *snapshots;
@@ -87,35 +87,35 @@ fails_now(struct store_mem *m, enum store_mem_fail what)
 
 /* ---- Cells: a key that is looked for, borrowed, and what is there ---- */
 
-struct wanted {
+struct store_mem_query {
     enum store_table table;
     const uint8_t *key;
     size_t len;
     uint8_t bytes[8];
 };
 
-struct wanted wanted_row(enum store_table t, struct span key);
-void wanted_block(struct wanted *w, const struct store_key *key);
-struct store_key cell_block_key(const struct cell *c);
+struct store_mem_query wanted_row(enum store_table t, struct span key);
+void wanted_block(struct store_mem_query *w, const struct store_key *key);
+struct store_key cell_block_key(const struct store_mem_cell *c);
 
 /* Index of the first cell that is not before what is wanted. */
-size_t cell_index(const struct store_mem *m, const struct wanted *w);
-struct cell *cell_find(const struct store_mem *m, const struct wanted *w);
-struct cell *cell_insert(struct store_mem *m, const struct wanted *w); /* NULL: out of memory */
+size_t cell_index(const struct store_mem *m, const struct store_mem_query *w);
+struct store_mem_cell *cell_find(const struct store_mem *m, const struct store_mem_query *w);
+struct store_mem_cell *cell_insert(struct store_mem *m, const struct store_mem_query *w); /* NULL: out of memory */
 
 /* Take the cell out when no version is left. */
-void cell_tidy(struct store_mem *m, struct cell *c);
+void cell_tidy(struct store_mem *m, struct store_mem_cell *c);
 
 /* Make room for one more of `len` items. False: out of memory. */
 bool cells_grow(void **array, size_t *size, size_t len, size_t item);
 
 /* ---- Versions ---- */
 
-struct version *version_new(struct store_mem *m, struct cell *c, size_t size); /* NULL: out of memory */
+struct version *version_new(struct store_mem *m, struct store_mem_cell *c, size_t size); /* NULL: out of memory */
 void version_free(struct store_mem *m, struct version *v);
 
 /* The version that a snapshot of this commit sees, or NULL. */
-const struct version *version_at(const struct cell *c, uint64_t commit);
+const struct version *version_at(const struct store_mem_cell *c, uint64_t commit);
 
 /* Take it out of its cell. */
 void version_unlink(struct version *v);

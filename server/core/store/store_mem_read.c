@@ -47,8 +47,8 @@ static enum ps_err
 snapshot_get(const struct store_mem *m, const struct store_snapshot *snap, const struct store_key *key,
              struct span *value)
 {
-    struct wanted w;
-    const struct cell *c;
+    struct store_mem_query w;
+    const struct store_mem_cell *c;
     const struct version *v;
 
     ps_assert(snap->refs > 0);
@@ -74,7 +74,7 @@ each_block(struct store_mem *m, size_t i, store_visit_block visit, void *arg)
     if (fails_now(m, STORE_MEM_FAIL_EACH))
         return PS_ERR_IO;
     for (; i < m->cells_len; i++) {
-        const struct cell *c = m->cells[i];
+        const struct store_mem_cell *c = m->cells[i];
         const struct version *v = version_at(c, m->commit);
         struct store_key key;
 
@@ -96,7 +96,7 @@ store_mem_each_block(struct store *s, store_visit_block visit, void *arg)
 enum ps_err
 store_mem_each_block_from(struct store *s, const struct store_key *from, store_visit_block visit, void *arg)
 {
-    struct wanted w;
+    struct store_mem_query w;
 
     wanted_block(&w, from);
     return each_block(store_mem_of(s), cell_index(store_mem_of(s), &w), visit, arg);
@@ -110,7 +110,7 @@ store_mem_each_row(struct store *s, enum store_table t, store_visit_row visit, v
     if (fails_now(m, STORE_MEM_FAIL_EACH))
         return PS_ERR_IO;
     for (size_t i = 0; i < m->cells_len; i++) {
-        const struct cell *c = m->cells[i];
+        const struct store_mem_cell *c = m->cells[i];
         const struct version *v = version_at(c, m->commit);
 
         if (c->table != t || v == NULL)

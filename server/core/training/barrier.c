@@ -53,10 +53,10 @@ is_beyond(const struct session *session, const struct barrier *b)
 {
     const struct pending *p;
 
-    if (session->round == b->job->round && cursor_before(b->place.at, session->tally.at))
+    if (session->round == b->job->round && data_cursor_before(b->place.at, session->metrics.at))
         return true;
     DL_FOREACH (session->pending, p)
-        if (p->barrier != NULL && p->barrier->placed && place_before(&b->place, &p->barrier->place))
+        if (p->barrier != NULL && p->barrier->placed && barrier_position_before(&b->place, &p->barrier->place))
             return true;
     return false;
 }
@@ -76,19 +76,19 @@ beyond_len(const struct barrier *b)
 }
 
 static bool
-has_opened(const struct job *job, const struct place *place)
+has_opened(const struct job *job, const struct barrier_position *place)
 {
-    return job->opened.any && !place_before(&job->opened.place, place);
+    return job->barrier_opened.any && !barrier_position_before(&job->barrier_opened.place, place);
 }
 
 static void
-note_place(struct shard *s, struct job *job, const struct place *place)
+note_place(struct shard *s, struct job *job, const struct barrier_position *place)
 {
     if (has_opened(job, place))
         return;
-    job->opened.any = true;
-    job->opened.place = *place;
-    job->opened.len = job_metrics_sum(job, job->opened.sum);
+    job->barrier_opened.any = true;
+    job->barrier_opened.place = *place;
+    job->barrier_opened.len = job_metrics_sum(job, job->barrier_opened.sum);
     turn_mark_job(s, job);
 }
 
@@ -98,7 +98,7 @@ note_place(struct shard *s, struct job *job, const struct place *place)
 static void
 open_if_full(struct shard *s, struct barrier *b)
 {
-    uint32_t active = job_active(b->job), there = b->arrived_len + PLANTED(BARRIER_EARLY);
+    uint32_t active = job_active(b->job), there = b->arrived_len + MUTATION(BARRIER_EARLY);
     struct pending *p, *next;
 
     if (there < active && there + beyond_len(b) < active)
@@ -113,7 +113,7 @@ open_if_full(struct shard *s, struct barrier *b)
 /* ---- Arriving ---- */
 
 static void
-refuse(struct shard *s, struct session *session, const Psd__Barrier *m, enum ps_err code, const char *why)
+barrier_refuse(struct shard *s, struct session *session, const Psd__Barrier *m, enum ps_err code, const char *why)
 {
     pending_resolve_next(s, session, code);
     actions_ack(s, session->connection, m->seq, code, NULL, 0, why);
@@ -121,7 +121,7 @@ refuse(struct shard *s, struct session *session, const Psd__Barrier *m, enum ps_
 
 /* True: it was dealt with. */
 static bool
-arrive_late(struct shard *s, struct session *session, const Psd__Barrier *m, const struct place *place)
+arrive_late(struct shard *s, struct session *session, const Psd__Barrier *m, const struct barrier_position *place)
 {
     if (m->place == NULL || !has_opened(session->job, place))
         return false;
@@ -132,8 +132,8 @@ arrive_late(struct shard *s, struct session *session, const Psd__Barrier *m, con
 
 /* NULL: it fits. */
 static const char *
-misfit(const struct shard *s, const struct barrier *b, const struct session *session, const Psd__Barrier *m,
-       const struct place *place)
+barrier_misfit(const struct shard *s, const struct barrier *b, const struct session *session, const Psd__Barrier *m,
+               const struct barrier_position *place)
 {
     if (m->place != NULL && s->config.shard != 0)
         return "barriers with a place are kept by shard 0";
@@ -141,7 +141,8 @@ misfit(const struct shard *s, const struct barrier *b, const struct session *ses
         return NULL;
     if (arrival_of(b, session) != NULL)
         return "this worker waits at the barrier of that name already";
-    if (b->placed != (m->place != NULL) || place_before(&b->place, place) || place_before(place, &b->place))
+    if (b->placed != (m->place != NULL) || barrier_position_before(&b->place, place) ||
+        barrier_position_before(place, &b->place))
         return "others wait at the barrier of that name with another place";
     return NULL;
 }
@@ -150,22 +151,22 @@ void
 barrier_arrive(struct shard *s, struct session *session, uint64_t request, const Psd__Barrier *m)
 {
     bool awaited = sequence_awaits(session);
-    struct place place = place_of(m->place);
+    struct barrier_position place = barrier_position_of(m->place);
     const char *why;
     struct barrier *b;
     struct pending *p;
     struct ps_error e;
 
     HASH_FIND(hh, session->job->barriers, m->name, strlen(m->name), b);
-    if ((why = misfit(s, b, session, m, &place)) != NULL) {
-        refuse(s, session, m, PS_ERR_INVALID, why);
+    if ((why = barrier_misfit(s, b, session, m, &place)) != NULL) {
+        barrier_refuse(s, session, m, PS_ERR_INVALID, why);
         return;
     }
     if (arrive_late(s, session, m, &place))
         return;
     if (b == NULL && limit_reached(s, LIMIT_BARRIERS)) {
         limit_refuse(s, LIMIT_BARRIERS, &e, "no room for barrier '%.64s'", m->name);
-        refuse(s, session, m, e.code, e.text);
+        barrier_refuse(s, session, m, e.code, e.text);
         return;
     }
     if ((b == NULL && (b = barrier_new(s, session->job, m->name)) == NULL) ||

@@ -1,10 +1,11 @@
 /* Barriers: a name in a job where workers meet. It opens when every task that is neither lapsed nor finished has
  * arrived; one that never joined is waited for.
  *
- * A barrier may have a place in the data (opened.h). Then who comes to it again when it has opened, in the place of a
- * worker that was lost, passes at once, and so does who comes to an earlier one; and who has gone beyond it, since it
- * waits at a later one or its metrics tell of later data, is not waited for. So workers that are started again do not
- * get out of step with the others, whatever they were killed in. What the metrics come to when it opens is kept. */
+ * A barrier may have a place in the data (barrier_opened.h). Then who comes to it again when it has opened, in the
+ * place of a worker that was lost, passes at once, and so does who comes to an earlier one; and who has gone beyond it,
+ * since it waits at a later one or its metrics tell of later data, is not waited for. So workers that are started again
+ * do not get out of step with the others, whatever they were killed in. What the metrics come to when it opens is kept.
+ */
 #ifndef SERVER_BARRIER_H
 #define SERVER_BARRIER_H
 
@@ -13,7 +14,7 @@
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 #include "server/core/sessions/sequence.h"
-#include "server/core/workers/opened.h"
+#include "server/core/workers/barrier_opened.h"
 
 struct shard;
 struct job;
@@ -22,7 +23,7 @@ struct barrier {
     char *name;
     struct job *job;
     bool placed;
-    struct place place; /* where in the data, of one that is placed */
+    struct barrier_position place; /* where in the data, of one that is placed */
     struct pending *arrived;
     uint32_t arrived_len;
     UT_hash_handle hh; /* in its job, by name */

@@ -34,7 +34,7 @@ data_open_read_block(struct shard *s, struct store_snapshot *snap, struct shard_
     head = value.data;
     ps_assert(head->var == d->var[i] && head->block == d->block[i]);
     d->version[i] = head->version;
-    if (PLANTED(VERSION_OF_TURN))
+    if (MUTATION(VERSION_OF_TURN))
         d->version[i] = ref.block->version;
     if (d->with_newer && head->version <= d->newer_than[i])
         return PS_OK;

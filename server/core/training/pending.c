@@ -13,7 +13,7 @@ pending_caught_up(struct shard *s, struct session *session, bool awaited)
     if (!awaited || sequence_awaits(session))
         return;
     clock_moved(s, session);
-    gather_review(s, session->job);
+    sync_step_review(s, session->job);
 }
 
 static void
@@ -69,15 +69,15 @@ pending_is_logged(const struct pending *p, enum ps_err code)
     return p->durable ? p->logged || code == PS_OK : p->logged && !p->unlogged;
 }
 
-/* What its answer waits for (held.h). */
+/* What its answer waits for (durable_acks.h). */
 static uint64_t
 pending_record(struct shard *s, const struct pending *p, enum ps_err code)
 {
     if (!pending_is_logged(p, code))
-        return HELD_NOT;
+        return DURABLE_ACKS_NONE;
     redo_push(s, p->session, &(struct redo_pushed){.seq = p->seq, .clock = p->clock, .code = code});
     s->stats.pushes_durable += p->durable;
-    return p->durable && pending_is_taken(code) ? HELD_RECORD : HELD_NOT;
+    return p->durable && pending_is_taken(code) ? DURABLE_ACKS_RECORD : DURABLE_ACKS_NONE;
 }
 
 static void
@@ -91,16 +91,16 @@ pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps
     if (c == NULL || c->id != p->connection)
         return;               /* who comes back asks again */
     c->turn = s->turn.number; /* should there be no memory for the answer, it must ask again */
-    held_us = spans_held(s, p->barrier != NULL ? TIMELINE_HELD_BARRIER : TIMELINE_HELD_GRADIENTS, p->since_ns,
-                         p->session->task, p->clock);
+    held_us = shard_trace_held(s, p->barrier != NULL ? TIMELINE_HELD_BARRIER : TIMELINE_HELD_GRADIENTS, p->since_ns,
+                               p->session->task, p->clock);
     if (p->want_value && pending_is_taken(code)) {
         pull_answer_push(s, c, until, p, held_us);
         return;
     }
-    if (until == HELD_NOT)
+    if (until == DURABLE_ACKS_NONE)
         c->acks_held_us = MAX(c->acks_held_us, held_us);
     if (p->blocks_len <= 1 || code == PS_OK) {
-        held_ack(s, c, until, p->seq, code, NULL, 0, text);
+        durable_acks_send(s, c, until, p->seq, code, NULL, 0, text);
         return;
     }
     if ((codes = malloc(p->blocks_len * sizeof *codes)) == NULL) {
@@ -108,7 +108,7 @@ pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps
         return;
     }
     differ = pending_codes_differ(p, codes);
-    held_ack(s, c, until, p->seq, code, differ ? codes : NULL, p->blocks_len, text);
+    durable_acks_send(s, c, until, p->seq, code, differ ? codes : NULL, p->blocks_len, text);
     free(codes);
 }
 

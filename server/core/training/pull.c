@@ -11,7 +11,7 @@
 static bool
 ssp_ready(const struct job *job, uint64_t clock)
 {
-    uint64_t bound = job->bound + PLANTED(ANOTHER_CLOCK);
+    uint64_t bound = job->bound + MUTATION(ANOTHER_CLOCK);
 
     return clock <= bound || job->slowest >= clock - bound;
 }
@@ -21,7 +21,7 @@ ssp_ready(const struct job *job, uint64_t clock)
 static bool
 sync_ready(struct shard *s, const struct job *job, struct pull *p)
 {
-    for (; p->at < (PLANTED(FIRST_BLOCK_ONLY) ? 1 : p->data->len); p->at++) {
+    for (; p->at < (MUTATION(FIRST_BLOCK_ONLY) ? 1 : p->data->len); p->at++) {
         struct block_ref ref;
 
         block_refind(s, p->data->var[p->at], p->data->block[p->at], &ref);
@@ -32,7 +32,7 @@ sync_ready(struct shard *s, const struct job *job, struct pull *p)
 }
 
 static bool
-ready(struct shard *s, const struct job *job, struct pull *p)
+pull_ready(struct shard *s, const struct job *job, struct pull *p)
 {
     switch (job->options->mode) {
     case PSD__MODE__SSP:
@@ -45,17 +45,17 @@ ready(struct shard *s, const struct job *job, struct pull *p)
 }
 
 static void
-send(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data, const struct job *job)
+pull_send(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data, const struct job *job)
 {
     data->clock = job->slowest;
-    held_data(s, c, until, data);
+    durable_acks_send_data(s, c, until, data);
 }
 
 /* ---- Asking ---- */
 
 /* The blocks exist and fit one frame. */
 static enum ps_err
-check(struct shard *s, const struct job *job, const Psd__Pull *m, struct ps_error *e)
+pull_check(struct shard *s, const struct job *job, const Psd__Pull *m, struct ps_error *e)
 {
     uint64_t bytes = 0;
     struct block_ref ref;
@@ -88,7 +88,7 @@ data_of_pull(uint64_t request, const Psd__Pull *m)
 }
 
 static void
-park(struct shard *s, struct connection *c, const struct pull *asked)
+pull_park(struct shard *s, struct connection *c, const struct pull *asked)
 {
     struct pull *p = pool_take(&s->pool, sizeof *p);
 
@@ -143,16 +143,16 @@ pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pul
     struct ps_error e;
     enum ps_err err;
 
-    if ((err = job != NULL ? check(s, job, m, &e) : no_job(s, m, &e)) != PS_OK) {
+    if ((err = job != NULL ? pull_check(s, job, m, &e) : no_job(s, m, &e)) != PS_OK) {
         actions_error(s, c, request, err, e.text);
         return;
     }
     if ((p.data = data_of_pull(request, m)) == NULL)
         turn_fail(s, PS_ERR_NOMEM);
-    else if (m->now || c->session == NULL || ready(s, job, &p)) /* an observer holds no clock and waits for none */
-        send(s, c, HELD_NOT, p.data, job);
+    else if (m->now || c->session == NULL || pull_ready(s, job, &p)) /* an observer holds no clock and waits for none */
+        pull_send(s, c, DURABLE_ACKS_NONE, p.data, job);
     else if (may_park(s, c, request, p.data))
-        park(s, c, &p);
+        pull_park(s, c, &p);
     else
         shard_data_free(p.data);
 }
@@ -180,7 +180,7 @@ pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const st
         if (odd)
             d->code[i] = p->blocks[i].code;
     }
-    send(s, c, until, d, p->session->job);
+    pull_send(s, c, until, d, p->session->job);
 }
 
 void
@@ -199,7 +199,7 @@ pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint64_t 
     memcpy(d->block, m->block, m->n_var * sizeof *d->block);
     if (codes != NULL)
         memcpy(d->code, codes, m->n_var * sizeof *codes);
-    send(s, c, until, d, c->session->job);
+    pull_send(s, c, until, d, c->session->job);
 }
 
 /* ---- Parked ones ---- */
@@ -215,7 +215,7 @@ count_wait(struct shard *s, const struct pull *p, enum wait reason)
 
 /* Out of both lists; what it asked for is the caller's. */
 static struct shard_data *
-unpark(struct shard *s, struct job *job, struct pull *p)
+pull_unpark(struct shard *s, struct job *job, struct pull *p)
 {
     struct shard_data *data = p->data;
     struct connection *c = p->connection;
@@ -223,7 +223,7 @@ unpark(struct shard *s, struct job *job, struct pull *p)
 
     count_wait(s, p, sync ? WAIT_STEP : WAIT_BOUND);
     data->held_us =
-        spans_held(s, sync ? TIMELINE_HELD_STEP : TIMELINE_HELD_BOUND, p->since_ns, c->session->task, p->clock);
+        shard_trace_held(s, sync ? TIMELINE_HELD_STEP : TIMELINE_HELD_BOUND, p->since_ns, c->session->task, p->clock);
     DL_DELETE(job->pulls, p);
     DL_DELETE2(c->parked, p, parked_prev, parked_next);
     c->parked_len--;
@@ -241,8 +241,8 @@ sweep_job(struct shard *s, struct job *job)
     DL_FOREACH_SAFE (job->pulls, p, next) {
         struct connection *c = p->connection;
 
-        if (ready(s, job, p))
-            send(s, c, HELD_NOT, unpark(s, job, p), job);
+        if (pull_ready(s, job, p))
+            pull_send(s, c, DURABLE_ACKS_NONE, pull_unpark(s, job, p), job);
     }
 }
 
@@ -258,12 +258,12 @@ pull_sweep(struct shard *s)
 }
 
 static void
-end(struct shard *s, struct job *job, struct pull *p, enum ps_err code, const char *text)
+pull_end_with(struct shard *s, struct job *job, struct pull *p, enum ps_err code, const char *text)
 {
     struct connection *c = p->connection;
     uint64_t request = p->request;
 
-    shard_data_free(unpark(s, job, p));
+    shard_data_free(pull_unpark(s, job, p));
     if (code != PS_OK)
         actions_error(s, c, request, code, text);
 }
@@ -278,7 +278,7 @@ pull_end(struct shard *s, struct connection *c, uint64_t request, enum ps_err co
         next = p->parked_next;
         if (request != 0 && p->request != request)
             continue;
-        end(s, c->session->job, p, code, text);
+        pull_end_with(s, c->session->job, p, code, text);
         found = true;
     }
     return found;
@@ -290,7 +290,7 @@ pull_end_job(struct shard *s, struct job *job, enum ps_err code, const char *tex
     struct pull *p, *next;
 
     DL_FOREACH_SAFE (job->pulls, p, next)
-        end(s, job, p, code, text);
+        pull_end_with(s, job, p, code, text);
 }
 
 void

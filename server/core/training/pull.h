@@ -30,7 +30,7 @@ struct pull {
 void pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pull *m);
 
 /* Send the blocks of a push that wants values: one that waited (held_us: for other workers), or one that is answered at
- * once; until: as in held.h. codes: [n], or NULL when all were applied. */
+ * once; until: as in durable_acks.h. codes: [n], or NULL when all were applied. */
 void pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const struct pending *p, uint64_t held_us);
 void pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
                      const uint32_t *codes);

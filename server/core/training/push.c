@@ -29,7 +29,7 @@ count_refused(struct shard *s, struct session *session, const Psd__Push *m, enum
 
 /* The push as a whole changes nothing; its sequence is used up. */
 static void
-refuse(struct shard *s, struct session *session, const Psd__Push *m, const struct ps_error *e)
+push_refuse(struct shard *s, struct session *session, const Psd__Push *m, const struct ps_error *e)
 {
     pending_resolve_next_push(s, session, e->code);
     count_refused(s, session, m, e->code);
@@ -74,7 +74,7 @@ touch_all(struct shard *s, const struct event_context *ctx, const Psd__Push *m)
 static void
 count_data(struct shard *s, struct session *session, const Psd__Push *m, const struct block_ref *ref)
 {
-    struct cursor_span span = cursor_span(m);
+    struct data_cursor_span span = data_cursor_span(m);
 
     if (m->durable)
         redo_count(s, session, &span);
@@ -110,8 +110,8 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
 }
 
 static enum ps_err
-apply(struct shard *s, const struct event_context *ctx, struct session *session, const Psd__Push *m, uint32_t **codes,
-      struct ps_error *e)
+push_apply(struct shard *s, const struct event_context *ctx, struct session *session, const Psd__Push *m,
+           uint32_t **codes, struct ps_error *e)
 {
     struct gradient gradient = ctx->gradients;
     enum ps_err err;
@@ -140,13 +140,13 @@ all_equal(const uint32_t *codes, size_t n)
 
 /* What its answer waits for, now that it is resolved with this code. */
 static uint64_t
-record(struct shard *s, const struct session *session, const Psd__Push *m, enum ps_err code)
+push_write_record(struct shard *s, const struct session *session, const Psd__Push *m, enum ps_err code)
 {
     if (!m->durable)
-        return HELD_NOT;
+        return DURABLE_ACKS_NONE;
     redo_push(s, session, &(struct redo_pushed){.seq = m->seq, .clock = m->clock, .code = code});
     s->stats.pushes_durable++;
-    return HELD_RECORD;
+    return DURABLE_ACKS_RECORD;
 }
 
 static void
@@ -159,26 +159,26 @@ apply_push(struct shard *s, const struct event_context *ctx, struct session *ses
     enum ps_err code;
     struct ps_error e;
 
-    if ((code = apply(s, ctx, session, m, &codes, &e)) != PS_OK) {
-        refuse(s, session, m, &e);
+    if ((code = push_apply(s, ctx, session, m, &codes, &e)) != PS_OK) {
+        push_refuse(s, session, m, &e);
         return;
     }
     if (codes != NULL)
         code = PS_ERR_STALE;
     pending_resolve_next_push(s, session, code);
     /* Of one that was dropped as a whole nothing is there: after a power loss it comes again, to be told so again. */
-    until = codes != NULL && all_equal(codes, m->n_var) ? HELD_NOT : record(s, session, m, code);
+    until = codes != NULL && all_equal(codes, m->n_var) ? DURABLE_ACKS_NONE : push_write_record(s, session, m, code);
     if (m->want_value)
         pull_answer_now(s, c, until, request, m, codes);
     else
-        held_ack(s, c, until, m->seq, code, codes != NULL && !all_equal(codes, m->n_var) ? codes : NULL,
-                 (uint32_t)m->n_var, NULL);
+        durable_acks_send(s, c, until, m->seq, code, codes != NULL && !all_equal(codes, m->n_var) ? codes : NULL,
+                          (uint32_t)m->n_var, NULL);
 }
 
 /* ---- Coming again ---- */
 
 static void
-attach(struct pending *p, const struct connection *c, uint64_t request, const Psd__Push *m)
+push_attach(struct pending *p, const struct connection *c, uint64_t request, const Psd__Push *m)
 {
     p->connection = c->id;
     p->request = request;
@@ -207,15 +207,16 @@ repeat_values(struct shard *s, struct connection *c, uint64_t until, uint64_t re
 static uint64_t
 repeat_until(const struct shard *s, const struct session *session, const Psd__Push *m)
 {
-    return m->durable && session->redo > s->redo.durable && !PLANTED(REPEAT_NOT_HELD) ? session->redo : HELD_NOT;
+    return m->durable && session->redo > s->redo.durable && !MUTATION(REPEAT_NOT_HELD) ? session->redo
+                                                                                       : DURABLE_ACKS_NONE;
 }
 
 static void
-repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m)
+push_repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m)
 {
     enum ps_err code = sequence_outcome(c->session, m->seq);
     bool taken = code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
-    uint64_t until = taken ? repeat_until(s, c->session, m) : HELD_NOT;
+    uint64_t until = taken ? repeat_until(s, c->session, m) : DURABLE_ACKS_NONE;
     struct block_ref ref;
     struct ps_error e;
 
@@ -225,7 +226,7 @@ repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push 
     if (m->want_value && taken)
         repeat_values(s, c, until, request, m, code);
     else
-        held_ack(s, c, until, m->seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
+        durable_acks_send(s, c, until, m->seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
 }
 
 /* ---- Taking ---- */
@@ -240,16 +241,16 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
     enum ps_err err;
 
     /* Before a crash, ahead of what waits: it is counted already. */
-    if (!PLANTED(APPLIED_FORGOTTEN) && sequence_resolved_early(s, session, m->seq, &err)) {
+    if (!MUTATION(APPLIED_FORGOTTEN) && sequence_resolved_early(s, session, m->seq, &err)) {
         pending_resolve_next(s, session, err);
-        repeat(s, c, msg->request, m);
+        push_repeat(s, c, msg->request, m);
         return SHARD_TAKEN;
     }
     if (s->save.waiting != NULL && job_is_sync(session->job) && save_gate_holds(s, session->job, m->clock))
         return SHARD_TURN_FULL;
     if (push_check(s, ctx, session, msg, &room, &e) != PS_OK ||
         push_check_durable(s, ctx, session, msg, &room, &e) != PS_OK) {
-        refuse(s, session, m, &e);
+        push_refuse(s, session, m, &e);
         return SHARD_TAKEN;
     }
     switch (turn_room(s, room, &err)) {
@@ -258,7 +259,7 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
     case TURN_REFUSED:
         ps_fail(&e, err, "shard %u has no room for this push: %s", s->config.shard, ps_strerror(err));
         if (err == PS_ERR_FULL)
-            refuse(s, session, m, &e);
+            push_refuse(s, session, m, &e);
         else
             connection_refuse(s, c, err, "%s", e.text);
         return SHARD_TAKEN;
@@ -266,7 +267,7 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
         break;
     }
     if (job_is_sync(session->job))
-        gather_push(s, ctx, session, msg->request, m);
+        sync_step_push(s, ctx, session, msg->request, m);
     else
         apply_push(s, ctx, session, msg->request, m);
     return SHARD_TAKEN;
@@ -276,7 +277,8 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
 static bool
 may_hold(struct shard *s, struct connection *c, const Psd__Push *m)
 {
-    if (!m->durable || (!held_full(c) && m->seq - MIN(m->seq, c->session->acked_through) <= SHARD_UNRESOLVED_MAX))
+    if (!m->durable ||
+        (!durable_acks_full(c) && m->seq - MIN(m->seq, c->session->acked_through) <= SHARD_UNRESOLVED_MAX))
         return true;
     sequence_break(s, c);
     return false;
@@ -289,11 +291,11 @@ push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, str
 
     switch (sequence_classify(c->session, m->seq)) {
     case SEQ_WAITING:
-        attach(sequence_pending(c->session, m->seq), c, msg->request, m);
+        push_attach(sequence_pending(c->session, m->seq), c, msg->request, m);
         return SHARD_TAKEN;
     case SEQ_REPEATED:
         if (may_hold(s, c, m))
-            repeat(s, c, msg->request, m);
+            push_repeat(s, c, msg->request, m);
         return SHARD_TAKEN;
     case SEQ_NEW:
         if (sequence_window_full(c->session))

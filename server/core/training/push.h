@@ -1,5 +1,5 @@
 /* Pushes: everything about a frame is checked before anything is touched; then it is applied block by block, or joins
- * the gathers of its step. */
+ * the sync steps of its step. */
 #ifndef SERVER_PUSH_H
 #define SERVER_PUSH_H
 

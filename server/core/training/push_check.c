@@ -52,11 +52,11 @@ check_clock(const struct session *session, const Psd__Push *m, struct ps_error *
 static enum ps_err
 check_cursor(const struct session *session, const Psd__Push *m, struct ps_error *e)
 {
-    struct cursor_span span;
+    struct data_cursor_span span;
 
     if (m->cursor == NULL)
         return PS_OK;
-    span = cursor_span(m);
+    span = data_cursor_span(m);
     return data_steps_check(session, &span, e);
 }
 
@@ -79,7 +79,7 @@ check_blocks(struct shard *s, struct event_context *ctx, const struct session *s
         if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
             return err;
         ref->asked = m->want_value && !m->durable;
-        ref->counted = m->cursor != NULL && data_steps_counted(session, cursor_of(m->cursor), ref);
+        ref->counted = m->cursor != NULL && data_steps_counted(session, data_cursor_of(m->cursor), ref);
         *room += ref->variable->kind->room(s, ref);
     }
     return PS_OK;
@@ -186,7 +186,7 @@ push_check_durable(struct shard *s, const struct event_context *ctx, const struc
 
     if (!m->durable && !s->redo.on)
         return PS_OK;
-    record = job_is_sync(session->job) ? gather_redo_room(s, ctx, m)
+    record = job_is_sync(session->job) ? sync_step_redo_room(s, ctx, m)
              : m->durable              ? redo_room(s, m->n_var, 1, gradient_bytes(ctx, m))
                                        : 0;
     if (m->durable && (err = redo_check(s, record, e)) != PS_OK)

@@ -1,6 +1,7 @@
-/* An encoded push (PROTOCOL.md, section 12) as float32. All that comes after this knows no encodings: gathers, updates
- * and the redo log see what a worker would have pushed that does not compress, so a replay gives the same bits. But for
- * float16, which an update may take as it came and decode in passing: a block's worth less to write and read again. */
+/* An encoded push (PROTOCOL.md, section 12) as float32. All that comes after this knows no encodings: sync steps,
+ * updates and the redo log see what a worker would have pushed that does not compress, so a replay gives the same bits.
+ * But for float16, which an update may take as it came and decode in passing: a block's worth less to write and read
+ * again. */
 #include <inttypes.h>
 
 #include "common/core/codec/codec.h"
@@ -20,14 +21,15 @@ check_size(const struct event_context *ctx, const Psd__Push *m, uint64_t bytes, 
 
 /* Why the encoding of a block was refused, with its name. */
 static enum ps_err
-refused(const struct block_ref *ref, enum ps_err err, const struct ps_error *why, struct ps_error *e)
+push_decode_error(const struct block_ref *ref, enum ps_err err, const struct ps_error *why, struct ps_error *e)
 {
     return ps_fail(e, err, "block %u of variable '%.64s': %s", ref->number, ref->variable->name, why->text);
 }
 
 /* out NULL: it is looked at, and left as it is. */
 static enum ps_err
-decode(const struct event_context *ctx, const struct wire_msg *msg, const uint8_t *data, float *out, struct ps_error *e)
+push_decode_blocks(const struct event_context *ctx, const struct wire_msg *msg, const uint8_t *data, float *out,
+                   struct ps_error *e)
 {
     const Psd__Push *m = msg->u.push;
     enum ps_compress_kind kind = (enum ps_compress_kind)m->encoding;
@@ -40,7 +42,7 @@ decode(const struct event_context *ctx, const struct wire_msg *msg, const uint8_
         const struct block_ref *ref = &ctx->blocks[i];
 
         if ((err = codec_measure(kind, ref->values, data, left, &bytes, &why)) != PS_OK)
-            return refused(ref, err, &why, e);
+            return push_decode_error(ref, err, &why, e);
         if (out != NULL) {
             codec_decode(kind, ref->values, data, out);
             out += ref->values;
@@ -82,7 +84,7 @@ push_decode(const struct shard *s, struct event_context *ctx, const struct wire_
         return err;
     if (!in_passing && (decoded = event_decoded_room(ctx, bytes)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to decode %" PRIu64 " bytes of gradients", bytes);
-    if ((err = decode(ctx, msg, payload, decoded, e)) != PS_OK)
+    if ((err = push_decode_blocks(ctx, msg, payload, decoded, e)) != PS_OK)
         return err;
     ctx->gradients = in_passing ? (struct gradient){.halves = payload} : (struct gradient){.values = decoded};
     return PS_OK;

@@ -20,7 +20,7 @@ push_clip_factor(const struct ps_clip *clip, const Psd__Push *m)
 float
 push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i)
 {
-    float age = PLANTED(AGE_IGNORED) ? 1 : age_scale(&ref->variable->job->age, push_age(ref, m, i));
+    float age = MUTATION(AGE_IGNORED) ? 1 : age_scale(&ref->variable->job->age, push_age(ref, m, i));
 
     return age < 0 ? age : (float)(age * push_clip_factor(&ref->variable->optimizer.clip, m));
 }

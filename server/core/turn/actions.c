@@ -23,7 +23,7 @@ action_finish(struct shard_action *a)
 }
 
 static bool
-grow(void **array, size_t *size, size_t len, size_t item)
+actions_grow(void **array, size_t *size, size_t len, size_t item)
 {
     size_t more = *size == 0 ? 64 : *size * 2;
     void *bigger;
@@ -43,7 +43,7 @@ actions_room(struct shard *s, uint64_t connections)
     struct actions *a = &s->actions;
 
     while (a->size < connections + ACTIONS_OF_FAILURE)
-        if (!grow((void **)&a->queue, &a->size, a->size, sizeof *a->queue))
+        if (!actions_grow((void **)&a->queue, &a->size, a->size, sizeof *a->queue))
             return false;
     return true;
 }
@@ -54,7 +54,7 @@ try_queue(struct shard *s, struct shard_action action)
 {
     struct actions *a = &s->actions;
 
-    if (!grow((void **)&a->queue, &a->size, a->len, sizeof *a->queue)) {
+    if (!actions_grow((void **)&a->queue, &a->size, a->len, sizeof *a->queue)) {
         action_finish(&action);
         return false;
     }
@@ -63,7 +63,7 @@ try_queue(struct shard *s, struct shard_action action)
 }
 
 static void
-queue(struct shard *s, struct shard_action action)
+actions_queue(struct shard *s, struct shard_action action)
 {
     if (!try_queue(s, action))
         turn_fail(s, PS_ERR_NOMEM);
@@ -84,7 +84,7 @@ actions_send(struct shard *s, struct connection *c, enum msg_type type, uint64_t
     if (action.bytes == NULL)
         turn_fail(s, PS_ERR_NOMEM);
     else
-        queue(s, action);
+        actions_queue(s, action);
 }
 
 void
@@ -104,13 +104,13 @@ actions_data(struct shard *s, struct connection *c, struct shard_data *data)
     data->boot = s->boot;
     data->job_id = c->session != NULL ? c->session->job->id : 0;
     data->task = c->session != NULL ? c->session->task : 0;
-    queue(s, (struct shard_action){.kind = SHARD_DATA, .conn = c->id, .data = data});
+    actions_queue(s, (struct shard_action){.kind = SHARD_DATA, .conn = c->id, .data = data});
 }
 
 void
 actions_close(struct shard *s, uint64_t conn)
 {
-    queue(s, (struct shard_action){.kind = SHARD_CLOSE, .conn = conn});
+    actions_queue(s, (struct shard_action){.kind = SHARD_CLOSE, .conn = conn});
 }
 
 void
@@ -124,19 +124,19 @@ actions_log(struct shard *s, enum shard_log_level level, const char *format, ...
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if ((copy = strdup(text)) != NULL) /* else: a line less, nothing else */
-        queue(s, (struct shard_action){.kind = SHARD_LOG, .level = level, .text = copy});
+        actions_queue(s, (struct shard_action){.kind = SHARD_LOG, .level = level, .text = copy});
 }
 
 void
 actions_draining(struct shard *s)
 {
-    queue(s, (struct shard_action){.kind = SHARD_DRAIN_BEGUN});
+    actions_queue(s, (struct shard_action){.kind = SHARD_DRAIN_BEGUN});
 }
 
 void
 actions_stopped(struct shard *s)
 {
-    queue(s, (struct shard_action){.kind = SHARD_STOPPED});
+    actions_queue(s, (struct shard_action){.kind = SHARD_STOPPED});
 }
 
 bool
@@ -148,7 +148,7 @@ actions_save(struct shard *s, enum shard_action_kind kind, struct shard_save *sa
 void
 actions_redo(struct shard *s, uint64_t number)
 {
-    queue(s, (struct shard_action){.kind = SHARD_REDO, .number = number});
+    actions_queue(s, (struct shard_action){.kind = SHARD_REDO, .number = number});
 }
 
 void
@@ -161,7 +161,7 @@ actions_restore(struct shard *s, const struct connection *c, uint64_t request, c
     action.text = strdup(m->dir);
     action.job = strdup(m->job);
     if (action.text != NULL && action.job != NULL) {
-        queue(s, action);
+        actions_queue(s, action);
     } else {
         action_finish(&action);
         turn_fail(s, PS_ERR_NOMEM);
@@ -225,7 +225,7 @@ actions_ack(struct shard *s, struct connection *c, uint64_t seq, enum ps_err cod
     if (c == NULL || c->state == CONN_CLOSING)
         return;
     c->turn = s->turn.number;
-    if (!grow((void **)&a->acks, &a->acks_size, a->acks_len, sizeof *a->acks) ||
+    if (!actions_grow((void **)&a->acks, &a->acks_size, a->acks_len, sizeof *a->acks) ||
         !ack_init(&a->acks[a->acks_len], seq, code, codes, n, text)) {
         turn_fail(s, PS_ERR_NOMEM);
         return;

@@ -24,11 +24,11 @@ struct connection {
     uint32_t parked_len;
     uint32_t declares_len; /* that wait for blocks */
     uint64_t parked_bytes;
-    uint32_t held_len;              /* answers of durable pushes */
+    uint32_t durable_acks_len;      /* answers of durable pushes */
     uint32_t acks_first, acks_last; /* this turn's, as index + 1 into the shard's, or 0 */
     struct connection *acking_next;
-    uint64_t acks_held_us;    /* the longest that one of them waited for other workers */
-    uint64_t meeting_request; /* that is answered when its meeting is; 0: it waits at none */
+    uint64_t acks_held_us;       /* the longest that one of them waited for other workers */
+    uint64_t rendezvous_request; /* that is answered when its rendezvous is; 0: it waits in none */
     uint64_t opened_ms;
     struct connection *greeting_prev, *greeting_next; /* CONN_NEW: by order of arrival */
     char *agent;                                      /* CONN_OBSERVER: who it says it is; may be NULL */

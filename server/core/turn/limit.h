@@ -19,33 +19,33 @@ struct shard_event;
 /* id, what it counts, psd's option, whether in bytes, what happens past it; NO_OPTION: one that has none */
 #define LIMIT_LIST(X, NO_OPTION) \
     X(CONNECTIONS, "connections", "connections-max", false, \
-      "a newcomer is told LIMIT and closed") \
+      "a newcomer is refused with LIMIT and closed") \
     NO_OPTION(DESCRIPTORS, "open files", false, \
-      "the system's (ulimit -n): a newcomer is told LIMIT and closed; when none is left it waits to be accepted") \
+      "the system's (ulimit -n): a newcomer is refused with LIMIT and closed; when none is left it waits to be accepted") \
     X(JOBS, "jobs", "jobs-max", false, \
-      "the hello of a new job is told LIMIT") \
+      "the hello of a new job is refused with LIMIT") \
     X(VARIABLES, "variables", "variables-max", false, \
-      "the declare of a new one is told LIMIT") \
+      "the declare of a new one is refused with LIMIT") \
     X(SESSIONS, "sessions", "sessions-max", false, \
-      "workers remembered, live or not: the hello of a new one is told LIMIT") \
+      "workers remembered, live or not: the hello of a new one is refused with LIMIT") \
     X(BARRIERS, "open barriers", "barriers-max", false, \
-      "who comes to a new one is told LIMIT") \
+      "who comes to a new one is refused with LIMIT") \
     X(PARKED, "parked pulls of a connection", "parked-max", false, \
-      "pulls and declares that wait: the next one is told LIMIT") \
+      "pulls and declares that wait: the next one is refused with LIMIT") \
     X(PARKED_BYTES, "bytes of parked pulls of a connection", "parked-bytes-max", true, \
-      "memory of the requests that wait: the next one is told LIMIT") \
+      "memory of the requests that wait: the next one is refused with LIMIT") \
     NO_OPTION(UNRESOLVED, "unanswered messages of a worker", false, \
-      "65,536, the window that clients keep to: one that sends more is told LIMIT and closed") \
+      "65,536, the window that clients keep to: one that sends more is refused with LIMIT and closed") \
     X(REDO_BACKLOG, "bytes of durable pushes that wait for the disk", "redo-backlog", true, \
-      "a durable push is told LIMIT") \
+      "a durable push is refused with LIMIT") \
     NO_OPTION(MEETINGS, "workers at meetings", false, \
-      "of groups that form: the next one is told LIMIT") \
+      "of groups that form: the next one is refused with LIMIT") \
     NO_OPTION(SAVES, "saves and checkpoints that wait", false, \
-      "for the one that runs, or for their clock: the next one is told LIMIT") \
+      "for the one that runs, or for their clock: the next one is refused with LIMIT") \
     X(GATHER_BYTES, "bytes for gradients that wait", "gather-memory", true, \
-      "set aside when a variable of a sync job is declared, which is told LIMIT") \
+      "set aside when a variable of a sync job is declared, which is refused with LIMIT") \
     X(IN_FLIGHT, "bytes of messages in memory", "in-flight", true, \
-      "psd stops reading until some were dealt with: nobody is refused, each wait counts") \
+      "psd stops reading until some were dealt with: none is refused, each wait counts") \
     X(IN_FLIGHT_CONNECTION, "the same of a connection", "in-flight-connection", true, \
       "as above, for that connection alone")
 /* clang-format on */

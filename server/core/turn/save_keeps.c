@@ -11,8 +11,8 @@ save_keeps(const struct shard *s, const struct block_ref *ref)
     struct save_place place = {.var = v->id, .index = v->kind->index(ref)};
 
     return save->state == SAVE_RUNNING && !ref->block->left && v->id <= save->vars &&
-           place.index < save->counts[v->id] && !PLANTED(INSTANT_OVERWRITTEN) &&
-           !save_place_before(place, PLANTED(PASSED_WHEN_HANDED) ? save->handed : save->passed);
+           place.index < save->counts[v->id] && !MUTATION(INSTANT_OVERWRITTEN) &&
+           !save_place_before(place, MUTATION(PASSED_WHEN_HANDED) ? save->handed : save->passed);
 }
 
 void

@@ -26,7 +26,7 @@
 #define SHARD_HELLO_MS      10000      /* a connection that has not said hello by then is closed */
 
 #define SHARD_UNRESOLVED_MAX 65536       /* sequenced messages of one session received and not yet answered */
-#define SHARD_ODD_MAX        32          /* outcomes other than OK that a session remembers until they are acked */
+#define SHARD_OUTCOMES_MAX   32          /* outcomes other than OK that a session remembers until they are acked */
 #define SHARD_SET_MAX        4096        /* variables that one set may change */
 #define SHARD_TURN_LONG      (256 * KIB) /* see shard_long_turn() */
 #define SHARD_WORK_BYTES     (4 * MIB)   /* blocks initialized per SHARD_WORK event */

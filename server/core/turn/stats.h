@@ -31,7 +31,7 @@ enum handshake {
 };
 
 /* Why a newcomer could not stay, whoever he is. */
-enum refusal {
+enum connection_refusal {
     REFUSAL_CONNECTIONS, /* --connections-max */
     REFUSAL_DESCRIPTORS,
     REFUSAL_MEMORY,

@@ -17,7 +17,7 @@ traffic_pulled(struct traffic *t, uint64_t blocks, uint64_t bytes)
 }
 
 static void
-aged(struct traffic *t, uint64_t age, bool counts)
+traffic_count_age(struct traffic *t, uint64_t age, bool counts)
 {
     t->ages += counts ? age : 0;
     t->age_max = MAX(t->age_max, age);
@@ -29,8 +29,8 @@ traffic_aged(struct shard *s, struct session *x, struct variable *v, uint64_t ag
 {
     age_count(&s->stats.age, age);
     s->stats.dropped_stale += !counts;
-    aged(&x->stats, age, counts);
-    aged(&v->stats, age, counts);
+    traffic_count_age(&x->stats, age, counts);
+    traffic_count_age(&v->stats, age, counts);
 }
 
 struct traffic_wait

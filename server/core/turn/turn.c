@@ -9,7 +9,7 @@
 static uint64_t
 turn_cursor_rows(const struct shard *s)
 {
-    return s->cursors_used ? s->ordinals / CURSOR_CHUNK + 1 : 0;
+    return s->cursors_used ? s->ordinals / DATA_CURSOR_CHUNK + 1 : 0;
 }
 
 /* One event may mark the rows of all workers: what it resolves is the end of a step. */
@@ -63,7 +63,7 @@ turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
 }
 
 static enum ps_err
-reserve(struct shard *s, struct block_ref *ref)
+turn_reserve(struct shard *s, struct block_ref *ref)
 {
     struct store_key key = block_key(ref);
     void *place;
@@ -89,12 +89,12 @@ reserve(struct shard *s, struct block_ref *ref)
 /* The save that runs has not passed the block: its new value goes under the other key. Without room for both the save
  * has to yield. */
 static enum ps_err
-move(struct shard *s, struct block_ref *ref)
+turn_move(struct shard *s, struct block_ref *ref)
 {
     enum ps_err err;
 
     ref->block->generation ^= 1;
-    if ((err = reserve(s, ref)) == PS_OK) {
+    if ((err = turn_reserve(s, ref)) == PS_OK) {
         ref->moved = true;
         save_left(s, ref, 1);
         return PS_OK;
@@ -103,7 +103,7 @@ move(struct shard *s, struct block_ref *ref)
     if (err != PS_ERR_FULL)
         return err;
     s->upcalls->turn_full(s);
-    return reserve(s, ref);
+    return turn_reserve(s, ref);
 }
 
 enum ps_err
@@ -124,13 +124,13 @@ turn_touch(struct shard *s, struct block_ref *ref)
         return s->turn.failed;
     }
     ref->old = value.data;
-    if (PLANTED(UPDATED_IN_PLACE)) {
+    if (MUTATION(UPDATED_IN_PLACE)) {
         ref->place = (uint8_t *)(uintptr_t)value.data;
         return PS_OK;
     }
     if (s->save.state == SAVE_RUNNING && save_keeps(s, ref))
-        return move(s, ref);
-    return reserve(s, ref);
+        return turn_move(s, ref);
+    return turn_reserve(s, ref);
 }
 
 void
@@ -161,7 +161,7 @@ turn_untouch(struct shard *s, struct block_ref *ref)
 enum ps_err
 turn_create(struct shard *s, struct block_ref *ref)
 {
-    return reserve(s, ref);
+    return turn_reserve(s, ref);
 }
 
 void

@@ -1,5 +1,6 @@
 /* Upcalls: events of turns and connections that modules above them must hear of at once (Clark, SOSP 1985). Calls go
- * down, from shard.c to the store; these three alone come up, each from one place, to one function of listeners.c:
+ * down, from shard.c to the store; these three alone come up, each from one place, to one function of
+ * upcall_handlers.c:
  *
  *     turn_begin()         ──store_full──────────► save_left: erases values that saves left behind
  *                                                  save: the one that runs is given up, if the room is needed

@@ -1,5 +1,5 @@
-/* What the workers of a job call their metrics (tally.h), in their order: told in every hello, and kept with the job,
- * in its row, so that they last as long as the sums that they name. Those past the last one have no names.
+/* What the workers of a job call their metrics (worker_metrics.h), in their order: told in every hello, and kept with
+ * the job, in its row, so that they last as long as the sums that they name. Those past the last one have no names.
  *
  * Sums are over all workers, by index: two that call one index by different names would make a sum of neither. So names
  * are the same at all, or those of one go on where those of another end; hello.c says what becomes of others. */

@@ -12,14 +12,14 @@
 
 #define JOIN_US (20 * SIM_SECOND) /* until all links are there */
 
-enum link_state { LINK_GUEST, LINK_DIALS, LINK_GREETS, LINK_UP, LINK_OVER };
+enum epoch_link_state { LINK_INCOMING, LINK_DIALS, LINK_GREETS, LINK_UP, LINK_OVER };
 
 struct link_end {
-    struct member *member;
+    struct world_member *member;
     struct epoch *epoch;   /* NULL: a guest's */
     struct link_end *next; /* guests */
     uint32_t rank;
-    enum link_state state;
+    enum epoch_link_state state;
     struct net_end *end;
     struct frame_reader reader;
     struct group_hello hello; /* a guest's */
@@ -28,7 +28,7 @@ struct link_end {
 
 /* What a link has of the core; in the room that the core gives. */
 struct link_frame {
-    struct net_out out;
+    struct sim_net_out out;
     struct epoch *epoch;
     struct group_send *send;
 };
@@ -44,7 +44,7 @@ now_ms(const struct epoch *e)
 /* ---- What the core wants ---- */
 
 static void
-frame_done(struct net_out *out, enum ps_err result)
+frame_done(struct sim_net_out *out, enum ps_err result)
 {
     struct link_frame *f = CONTAINER_OF(out, struct link_frame, out);
     struct epoch *e = f->epoch;
@@ -56,7 +56,7 @@ frame_done(struct net_out *out, enum ps_err result)
 
 /* Who has said hello can say farewell: the other side may have taken the link for whole already. */
 static bool
-carries(const struct link_end *l)
+epoch_carries(const struct link_end *l)
 {
     return l->state == LINK_UP || l->state == LINK_GREETS;
 }
@@ -68,10 +68,11 @@ perform_send(struct epoch *e, struct group_send *s)
     struct link_end *l = e->links[s->to];
 
     *f = (struct link_frame){.epoch = e, .send = s};
-    f->out = (struct net_out){.head = s->head, .head_len = s->head_len, .parts = s->parts, .parts_len = s->parts_len};
+    f->out =
+        (struct sim_net_out){.head = s->head, .head_len = s->head_len, .parts = s->parts, .parts_len = s->parts_len};
     f->out.done = frame_done;
     e->outs++;
-    if (l == NULL || !carries(l))
+    if (l == NULL || !epoch_carries(l))
         frame_done(&f->out, PS_ERR_CLOSED);
     else
         net_send(l->end, &f->out);
@@ -83,7 +84,7 @@ perform_cut(struct epoch *e)
     enum group_lie lie = e->member->world->options->lie;
 
     for (uint32_t r = 0; r < e->ranks; r++)
-        if (e->links[r] != NULL && carries(e->links[r])) {
+        if (e->links[r] != NULL && epoch_carries(e->links[r])) {
             frame_discard(&e->links[r]->reader);
             net_drop(e->links[r]->end, lie == GROUP_LIE_ZEROS);
         }
@@ -142,23 +143,23 @@ time_comes(struct sim_timer *t)
 
 /* ---- Greetings ---- */
 
-struct greeting {
-    struct net_out out;
+struct epoch_greeting {
+    struct sim_net_out out;
     uint8_t bytes[FRAME_HEAD_SIZE + GROUP_HELLO_MAX + FRAME_ALIGN];
 };
 
 static void
-greeting_done(struct net_out *o, enum ps_err result)
+greeting_done(struct sim_net_out *o, enum ps_err result)
 {
     (void)result;
-    free(CONTAINER_OF(o, struct greeting, out));
+    free(CONTAINER_OF(o, struct epoch_greeting, out));
 }
 
 static void
-greet(struct link_end *l, enum msg_type type)
+epoch_greet(struct link_end *l, enum msg_type type)
 {
     const struct epoch *e = l->epoch;
-    struct greeting *g = sim_alloc(sizeof *g);
+    struct epoch_greeting *g = sim_alloc(sizeof *g);
     struct group_hello h = {.group = e->group,
                             .epoch = e->number,
                             .incarnation = e->member->incarnation,
@@ -216,7 +217,7 @@ link_close(struct link_end *l, bool finish)
 static void
 guest_forget(struct link_end *l)
 {
-    struct link_end **at = &l->member->guests;
+    struct link_end **at = &l->member->incoming;
 
     while (*at != NULL && *at != l)
         at = &(*at)->next;
@@ -249,39 +250,39 @@ guest_look(struct link_end *l)
     l->rank = l->hello.rank;
     e->links[l->rank] = l;
     e->ends++;
-    greet(l, MSG_GROUP_WELCOME);
+    epoch_greet(l, MSG_GROUP_WELCOME);
     link_up(l);
 }
 
 void
-guests_look(struct member *m)
+incoming_look_all(struct world_member *m)
 {
-    for (struct link_end *l = m->guests, *next; l != NULL; l = next) {
+    for (struct link_end *l = m->incoming, *next; l != NULL; l = next) {
         next = l->next;
         guest_look(l);
     }
 }
 
 void
-guests_drop(struct member *m, bool power)
+incoming_drop_all(struct world_member *m, bool power)
 {
-    for (struct link_end *l = m->guests, *next; l != NULL; l = next) {
+    for (struct link_end *l = m->incoming, *next; l != NULL; l = next) {
         next = l->next;
         if (power)
             net_silence(l->end->conn, 3);
         link_close(l, false);
     }
-    m->guests = NULL;
+    m->incoming = NULL;
 }
 
 void
 epoch_accept(struct net_listener *listener, struct net_end *end)
 {
-    struct member *m = CONTAINER_OF(listener, struct member, listener);
+    struct world_member *m = CONTAINER_OF(listener, struct world_member, listener);
     struct link_end *l = sim_alloc(sizeof *l);
 
-    *l = (struct link_end){.member = m, .next = m->guests, .state = LINK_GUEST, .end = end};
-    m->guests = l;
+    *l = (struct link_end){.member = m, .next = m->incoming, .state = LINK_INCOMING, .end = end};
+    m->incoming = l;
     frame_reader_init(&l->reader);
     end->arg = l;
     end->user = &link_user;
@@ -295,11 +296,11 @@ greeting_came(struct link_end *l)
 {
     struct ps_error why;
 
-    if (l->reader.head.type != (l->state == LINK_GUEST ? MSG_GROUP_HELLO : MSG_GROUP_WELCOME) ||
+    if (l->reader.head.type != (l->state == LINK_INCOMING ? MSG_GROUP_HELLO : MSG_GROUP_WELCOME) ||
         group_hello_decode(&l->reader.head, l->reader.meta, &l->hello, &why) != PS_OK)
         return false;
     l->greeted = true;
-    if (l->state == LINK_GUEST) {
+    if (l->state == LINK_INCOMING) {
         guest_look(l);
         return true;
     }
@@ -374,7 +375,7 @@ link_opened(struct net_end *end)
     if (l->state != LINK_DIALS)
         return;
     l->state = LINK_GREETS;
-    greet(l, MSG_GROUP_HELLO);
+    epoch_greet(l, MSG_GROUP_HELLO);
 }
 
 static void
@@ -382,7 +383,7 @@ link_closed(struct net_end *end, enum ps_err why, const char *text)
 {
     struct link_end *l = end->arg;
 
-    if (l->state == LINK_GUEST)
+    if (l->state == LINK_INCOMING)
         guest_forget(l);
     link_blame(l, why, text);
     l->state = LINK_OVER;
@@ -438,7 +439,7 @@ join_late(struct sim_timer *t)
 static void
 dial_lower(struct epoch *e)
 {
-    struct world *w = e->member->world;
+    struct group_world *w = e->member->world;
 
     for (uint32_t r = 0; r < e->rank; r++) {
         struct link_end *l = sim_alloc(sizeof *l);
@@ -455,7 +456,7 @@ dial_lower(struct epoch *e)
 static void
 core_make(struct epoch *e)
 {
-    struct world *w = e->member->world;
+    struct group_world *w = e->member->world;
     char names[WORLD_MEMBERS_MAX][16];
     const char *name[WORLD_MEMBERS_MAX];
     uint32_t host[WORLD_MEMBERS_MAX];
@@ -479,7 +480,7 @@ core_make(struct epoch *e)
 }
 
 struct epoch *
-epoch_new(struct member *m, const struct meet_table *t)
+epoch_new(struct world_member *m, const struct rendezvous_table *t)
 {
     struct epoch *e = sim_alloc(sizeof *e);
     struct sim *s = &m->world->sim;
@@ -521,7 +522,7 @@ epoch_leave(struct epoch *e)
     epoch_end(e);
     for (uint32_t r = 0; r < e->ranks; r++)
         if (e->links[r] != NULL && e->links[r]->state != LINK_OVER)
-            link_close(e->links[r], carries(e->links[r]));
+            link_close(e->links[r], epoch_carries(e->links[r]));
 }
 
 void
@@ -540,18 +541,18 @@ epoch_kill(struct epoch *e, bool power)
 }
 
 void
-epochs_hold(struct member *m)
+epochs_hold(struct world_member *m)
 {
     for (struct epoch *e = m->epochs; e != NULL; e = e->next)
         for (uint32_t r = 0; r < e->ranks; r++)
             if (e->links[r] != NULL)
                 net_hold(e->links[r]->end, m->held_us);
-    for (struct link_end *l = m->guests; l != NULL; l = l->next)
+    for (struct link_end *l = m->incoming; l != NULL; l = l->next)
         net_hold(l->end, m->held_us);
 }
 
 void
-epochs_sweep(struct member *m)
+epochs_sweep(struct world_member *m)
 {
     for (struct epoch **at = &m->epochs, *e; (e = *at) != NULL;) {
         if (!e->left || e->outs > 0 || e->performing) {
@@ -613,7 +614,7 @@ bool
 epoch_garbage(struct epoch *e, uint32_t rank)
 {
     struct link_end *l = e->links[rank];
-    struct greeting *g;
+    struct epoch_greeting *g;
 
     if (l == NULL || l->state != LINK_UP)
         return false;

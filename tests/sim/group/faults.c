@@ -10,8 +10,8 @@
 
 /* ---- What comes ---- */
 
-static struct fault *
-note(struct world *w, enum fault_kind kind, uint32_t a, uint32_t b, uint64_t until_us)
+static struct group_fault *
+group_faults_note(struct group_world *w, enum fault_kind kind, uint32_t a, uint32_t b, uint64_t until_us)
 {
     struct group_chaos *c = &w->chaos;
 
@@ -20,18 +20,19 @@ note(struct world *w, enum fault_kind kind, uint32_t a, uint32_t b, uint64_t unt
         sim_fail(&w->sim, "more faults than there is room for");
         return &c->came[0];
     }
-    c->came[c->came_len] = (struct fault){.kind = kind, .a = a, .b = b, .at_us = w->sim.now_us, .until_us = until_us};
+    c->came[c->came_len] =
+        (struct group_fault){.kind = kind, .a = a, .b = b, .at_us = w->sim.now_us, .until_us = until_us};
     return &c->came[c->came_len++];
 }
 
 void
-chaos_other(struct world *w, uint32_t task, bool pair)
+chaos_other(struct group_world *w, uint32_t task, bool pair)
 {
-    note(w, FAULT_OTHER, task, WORLD_NOBODY, w->sim.now_us)->pair = pair;
+    group_faults_note(w, FAULT_OTHER, task, WORLD_NOBODY, w->sim.now_us)->pair = pair;
 }
 
 static uint32_t
-alive(const struct world *w)
+group_faults_alive(const struct group_world *w)
 {
     uint32_t n = 0;
 
@@ -42,20 +43,20 @@ alive(const struct world *w)
 
 /* For good only as long as the others are enough for a group. */
 static void
-kill_one(struct world *w, struct member *m)
+kill_one(struct group_world *w, struct world_member *m)
 {
     bool power = sim_chance(&w->sim, 300);
 
     m->restarts = true;
-    note(w, FAULT_KILL, m->task, WORLD_NOBODY, w->sim.now_us);
+    group_faults_note(w, FAULT_KILL, m->task, WORLD_NOBODY, w->sim.now_us);
     member_kill(m, power);
-    m->restarts = w->ranks_min == 0 || alive(w) - 1 < MAX(w->ranks_min, 2u) || sim_chance(&w->sim, 600);
+    m->restarts = w->ranks_min == 0 || group_faults_alive(w) - 1 < MAX(w->ranks_min, 2u) || sim_chance(&w->sim, 600);
     if (m->restarts)
         sim_in(&w->sim, &m->back, sim_below(&w->sim, RESTART_US_MAX));
 }
 
 static void
-cut_one(struct world *w, struct member *m, bool silence)
+cut_one(struct group_world *w, struct world_member *m, bool silence)
 {
     struct epoch *e = m->now;
     uint32_t r = e != NULL ? (uint32_t)sim_below(&w->sim, e->ranks) : 0;
@@ -64,7 +65,7 @@ cut_one(struct world *w, struct member *m, bool silence)
 
     if (e == NULL || r == e->rank || (end = epoch_end_of(e, r)) == NULL)
         return;
-    note(w, silence ? FAULT_SILENCE : FAULT_CUT, m->task, e->tasks[r], w->sim.now_us);
+    group_faults_note(w, silence ? FAULT_SILENCE : FAULT_CUT, m->task, e->tasks[r], w->sim.now_us);
     sim_trace(&w->sim, "t%u and t%u: %s", m->task, e->tasks[r], silence ? "silence" : "cut");
     if (silence)
         net_silence(end->conn, (unsigned)directions);
@@ -73,29 +74,29 @@ cut_one(struct world *w, struct member *m, bool silence)
 }
 
 static void
-stall_one(struct world *w, struct member *m)
+stall_one(struct group_world *w, struct world_member *m)
 {
     uint64_t most = sim_chance(&w->sim, 500) ? SIM_SECOND : STALL_US_MAX,
              until = w->sim.now_us + sim_below(&w->sim, most);
 
-    note(w, FAULT_STALL, m->task, WORLD_NOBODY, until);
+    group_faults_note(w, FAULT_STALL, m->task, WORLD_NOBODY, until);
     sim_trace(&w->sim, "t%u is stopped until %llu ms", m->task, (unsigned long long)(until / SIM_MS));
     member_hold(m, until);
 }
 
 static void
-nonsense_from(struct world *w, struct member *m)
+nonsense_from(struct group_world *w, struct world_member *m)
 {
     uint32_t r = m->state == MEMBER_TRAINS ? (uint32_t)sim_below(&w->sim, m->now->ranks) : 0;
 
     if (m->state != MEMBER_TRAINS || r == m->now->rank || m->held_us > w->sim.now_us || !epoch_garbage(m->now, r))
         return;
-    note(w, FAULT_NONSENSE, m->task, WORLD_NOBODY, w->sim.now_us);
+    group_faults_note(w, FAULT_NONSENSE, m->task, WORLD_NOBODY, w->sim.now_us);
     sim_trace(&w->sim, "t%u sends nonsense to t%u", m->task, m->now->tasks[r]);
 }
 
 static bool
-comes(const struct world *w, enum fault_kind kind)
+group_faults_comes(const struct group_world *w, enum fault_kind kind)
 {
     static const unsigned levels[GROUP_FAULTS_LEVELS] = {[GROUP_FAULTS_CUTS] =
                                                              1u << FAULT_CUT | 1u << FAULT_SILENCE | 1u << FAULT_STALL,
@@ -110,14 +111,14 @@ static void
 fault_comes(struct sim_timer *t)
 {
     struct group_chaos *c = CONTAINER_OF(t, struct group_chaos, timer);
-    struct world *w = c->world;
-    struct member *m = &w->member[sim_below(&w->sim, w->members)];
+    struct group_world *w = c->world;
+    struct world_member *m = &w->member[sim_below(&w->sim, w->members)];
     enum fault_kind kind = (enum fault_kind)sim_below(&w->sim, FAULT_KINDS);
 
     if (w->over || c->left == 0)
         return;
     sim_in(&w->sim, t, sim_below(&w->sim, 2 * c->every_us) + 1);
-    if (!comes(w, kind) || m->state == MEMBER_DEAD || m->state == MEMBER_OVER)
+    if (!group_faults_comes(w, kind) || m->state == MEMBER_DEAD || m->state == MEMBER_OVER)
         return;
     c->left--;
     if (kind == FAULT_KILL)
@@ -133,7 +134,7 @@ fault_comes(struct sim_timer *t)
 }
 
 void
-chaos_begin(struct group_chaos *c, struct world *w)
+chaos_begin(struct group_chaos *c, struct group_world *w)
 {
     struct sim *s = &w->sim;
     uint32_t most = w->options->faults_max != 0 ? w->options->faults_max : 10;
@@ -153,12 +154,12 @@ chaos_stop(struct group_chaos *c)
 /* ---- Reasons ---- */
 
 uint64_t
-chaos_stalled_us(const struct world *w, uint32_t task, uint64_t from_us, uint64_t to_us)
+chaos_stalled_us(const struct group_world *w, uint32_t task, uint64_t from_us, uint64_t to_us)
 {
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < w->chaos.came_len; i++) {
-        const struct fault *f = &w->chaos.came[i];
+        const struct group_fault *f = &w->chaos.came[i];
         uint64_t low = MAX(f->at_us, from_us), high = MIN(f->until_us, to_us);
 
         if (f->kind == FAULT_STALL && f->a == task && low < high)
@@ -169,7 +170,7 @@ chaos_stalled_us(const struct world *w, uint32_t task, uint64_t from_us, uint64_
 
 /* Could it show in this group? It happened after the first of its members set out for it, or went on into it. */
 static bool
-within(const struct epoch *e, const struct fault *f)
+faults_in_group(const struct epoch *e, const struct group_fault *f)
 {
     return f->until_us >= e->came_us && (f->b == WORLD_NOBODY || epoch_rank_of(e, f->b) != WORLD_NOBODY) &&
            epoch_rank_of(e, f->a) != WORLD_NOBODY;
@@ -177,25 +178,26 @@ within(const struct epoch *e, const struct fault *f)
 
 /* What happened in this group. */
 static uint32_t
-faults_within(const struct world *w, const struct epoch *e)
+faults_within(const struct group_world *w, const struct epoch *e)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < w->chaos.came_len; i++)
-        n += within(e, &w->chaos.came[i]);
+        n += faults_in_group(e, &w->chaos.came[i]);
     return n;
 }
 
 /* While a group is forming, who gives up may not have met all others yet, and cannot tell them why: they see it go. */
 static bool
-forming(const struct epoch *e, enum ps_err code)
+group_faults_forming(const struct epoch *e, enum ps_err code)
 {
     return ledger_joined(e->ledger) < e->ranks &&
            (code == PS_ERR_CLOSED || code == PS_ERR_TIMEOUT || code == PS_ERR_UNREACHABLE);
 }
 
 static bool
-explains(const struct world *w, const struct epoch *e, const struct fault *f, enum ps_err code, uint32_t guilty)
+group_faults_explains(const struct group_world *w, const struct epoch *e, const struct group_fault *f, enum ps_err code,
+                      uint32_t guilty)
 {
     bool named = f->a == guilty || f->b == guilty;
 
@@ -219,7 +221,7 @@ explains(const struct world *w, const struct epoch *e, const struct fault *f, en
 }
 
 const char *
-chaos_excuse(const struct world *w, const struct epoch *e, const struct ps_error *error)
+chaos_excuse(const struct group_world *w, const struct epoch *e, const struct ps_error *error)
 {
     unsigned guilty;
 
@@ -228,8 +230,9 @@ chaos_excuse(const struct world *w, const struct epoch *e, const struct ps_error
     if (w->over && error->code != PS_ERR_PROTOCOL && error->code != PS_ERR_MISMATCH)
         return NULL; /* the others have finished, and are not there any more */
     for (uint32_t i = 0; i < w->chaos.came_len; i++)
-        if (within(e, &w->chaos.came[i]) &&
-            (forming(e, error->code) || explains(w, e, &w->chaos.came[i], error->code, guilty)))
+        if (faults_in_group(e, &w->chaos.came[i]) &&
+            (group_faults_forming(e, error->code) ||
+             group_faults_explains(w, e, &w->chaos.came[i], error->code, guilty)))
             return NULL;
     return "nothing happened that explains the error";
 }

@@ -8,7 +8,7 @@
 
 struct ledger_op {
     bool known[WORLD_MEMBERS_MAX];
-    struct job job[WORLD_MEMBERS_MAX];
+    struct group_job job[WORLD_MEMBERS_MAX];
     void *given[WORLD_MEMBERS_MAX];
     uint8_t *result; /* of all ranks' elements, when it was asked for */
 };
@@ -22,7 +22,7 @@ struct ledger_group {
 };
 
 struct ledger_group *
-ledger_group(struct world *w, uint64_t group, uint32_t ranks)
+ledger_group(struct group_world *w, uint64_t group, uint32_t ranks)
 {
     struct ledger_group *g = w->ledger;
 
@@ -59,7 +59,8 @@ op_at(struct ledger_group *g, uint32_t op)
 }
 
 void
-ledger_gives(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const struct job *j, const void *in)
+ledger_gives(struct group_world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const struct group_job *j,
+             const void *in)
 {
     struct ledger_op *o = op_at(g, op);
     size_t bytes = job_in_bytes(j, g->ranks, rank);
@@ -75,7 +76,7 @@ ledger_gives(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank
 /* ---- Arithmetic ---- */
 
 static double
-real(enum ps_dtype dtype, const void *at)
+group_ledger_real(enum ps_dtype dtype, const void *at)
 {
     uint16_t half;
     double d;
@@ -108,7 +109,7 @@ put_real(enum ps_dtype dtype, double x, void *at)
 }
 
 static int64_t
-whole(enum ps_dtype dtype, const void *at)
+group_ledger_whole(enum ps_dtype dtype, const void *at)
 {
     int32_t small;
     int64_t large;
@@ -121,14 +122,14 @@ whole(enum ps_dtype dtype, const void *at)
 }
 
 static void
-reduce_wholes(const struct ledger_op *o, const struct job *j, uint32_t ranks, size_t i, uint8_t *out)
+reduce_wholes(const struct ledger_op *o, const struct group_job *j, uint32_t ranks, size_t i, uint8_t *out)
 {
     size_t size = ps_dtype_size(j->dtype);
-    int64_t sum = whole(j->dtype, (const uint8_t *)o->given[0] + i * size);
+    int64_t sum = group_ledger_whole(j->dtype, (const uint8_t *)o->given[0] + i * size);
     int32_t small;
 
     for (uint32_t r = 1; r < ranks; r++) {
-        int64_t x = whole(j->dtype, (const uint8_t *)o->given[r] + i * size);
+        int64_t x = group_ledger_whole(j->dtype, (const uint8_t *)o->given[r] + i * size);
 
         sum = j->reduce == PS_MIN   ? MIN(sum, x)
               : j->reduce == PS_MAX ? MAX(sum, x)
@@ -144,13 +145,13 @@ reduce_wholes(const struct ledger_op *o, const struct job *j, uint32_t ranks, si
 }
 
 static void
-reduce_reals(const struct ledger_op *o, const struct job *j, uint32_t ranks, size_t i, uint8_t *out)
+reduce_reals(const struct ledger_op *o, const struct group_job *j, uint32_t ranks, size_t i, uint8_t *out)
 {
     size_t size = ps_dtype_size(j->dtype);
-    double sum = real(j->dtype, (const uint8_t *)o->given[0] + i * size);
+    double sum = group_ledger_real(j->dtype, (const uint8_t *)o->given[0] + i * size);
 
     for (uint32_t r = 1; r < ranks; r++) {
-        double x = real(j->dtype, (const uint8_t *)o->given[r] + i * size);
+        double x = group_ledger_real(j->dtype, (const uint8_t *)o->given[r] + i * size);
 
         sum = j->reduce == PS_MIN ? MIN(sum, x) : j->reduce == PS_MAX ? MAX(sum, x) : sum + x;
     }
@@ -161,7 +162,7 @@ reduce_reals(const struct ledger_op *o, const struct job *j, uint32_t ranks, siz
 
 /* Everybody's elements, in the order of all. */
 static uint8_t *
-whole_result(const struct ledger_group *g, struct ledger_op *o, const struct job *j)
+whole_result(const struct ledger_group *g, struct ledger_op *o, const struct group_job *j)
 {
     size_t size = ps_dtype_size(j->dtype);
 
@@ -182,7 +183,7 @@ whole_result(const struct ledger_group *g, struct ledger_op *o, const struct job
 
 /* Whose data are in what this rank gets: nobody's, if it gets nothing. */
 static bool
-depends_on(const struct job *j, uint32_t ranks, uint32_t rank, uint32_t other)
+depends_on(const struct group_job *j, uint32_t ranks, uint32_t rank, uint32_t other)
 {
     if (j->kind == JOB_BARRIER)
         return true;
@@ -196,14 +197,14 @@ depends_on(const struct job *j, uint32_t ranks, uint32_t rank, uint32_t other)
 }
 
 static bool
-same_job(const struct job *a, const struct job *b)
+same_job(const struct group_job *a, const struct group_job *b)
 {
     return a->kind == b->kind && a->count == b->count && a->dtype == b->dtype && a->reduce == b->reduce &&
            a->root == b->root;
 }
 
 static const uint8_t *
-expected(const struct ledger_group *g, struct ledger_op *o, const struct job *j, uint32_t rank)
+group_ledger_expected(const struct ledger_group *g, struct ledger_op *o, const struct group_job *j, uint32_t rank)
 {
     size_t size = ps_dtype_size(j->dtype);
 
@@ -216,10 +217,10 @@ expected(const struct ledger_group *g, struct ledger_op *o, const struct job *j,
 }
 
 void
-ledger_got(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const void *out)
+ledger_got(struct group_world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const void *out)
 {
     struct ledger_op *o = op_at(g, op);
-    const struct job *j = &o->job[rank];
+    const struct group_job *j = &o->job[rank];
     size_t bytes = job_out_bytes(j, g->ranks, rank), size = ps_dtype_size(j->dtype);
     const uint8_t *want, *is = out;
     char what[120];
@@ -236,7 +237,7 @@ ledger_got(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank, 
     }
     if (bytes == 0)
         return;
-    want = expected(g, o, j, rank);
+    want = group_ledger_expected(g, o, j, rank);
     for (size_t i = 0; i < bytes; i++)
         if (is[i] != want[i]) {
             sim_fail(&w->sim,
@@ -248,7 +249,7 @@ ledger_got(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank, 
 }
 
 void
-ledger_finish(struct world *w)
+ledger_finish(struct group_world *w)
 {
     struct ledger_group *g;
 

@@ -5,21 +5,21 @@
  *     sim_group --fresh 20                        all faults in turn, seeds that nobody has seen
  *     sim_group --seed 77 --faults cuts --trace   look at one run
  *
- * sim_group_planted is the same over cores with bugs in them: --plant GROUP_.... */
+ * sim_group_mutated is the same over cores with bugs in them: --plant GROUP_.... */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/core/base/planted.h"
+#include "common/core/base/mutation.h"
 #include "tests/sim/command.h"
 #include "tests/sim/group/world.h"
 
 static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "lies", "all", NULL};
 
-static const char *const planted_names[] = {"NONE",
+static const char *const mutation_names[] = {"NONE",
 #define X(name, text) #name,
-                                            PLANTED_LIST(X) PLANTED_GROUP_LIST(X)
+                                             MUTATION_LIST(X) MUTATION_GROUP_LIST(X)
 #undef X
-                                                NULL};
+                                                 NULL};
 
 struct plan_of_runs {
     struct group_options o;
@@ -37,13 +37,13 @@ static const char usage[] = "usage: sim_group [options]\n"
                             "  --steps N        steps to train for (drawn: 2 to 10)\n"
                             "  --heavy          large messages over slow links\n"
                             "  --max-faults N   faults at most (drawn: 1 to 10)\n"
-#ifdef PSD_PLANTED
+#ifdef PSD_MUTATION
                             "  --plant BUG      one of common/core/base/planted.h's\n"
 #endif
                             "  --trace          print every line of the run; PS_TRACE=1 does the same\n";
 
 static void
-parse(int argc, char **argv, struct plan_of_runs *p)
+group_main_parse(int argc, char **argv, struct plan_of_runs *p)
 {
     static const struct option options[] = {
         COMMAND_OPTIONS,
@@ -97,7 +97,7 @@ draw_fresh(struct group_options *o, uint64_t i)
 }
 
 static void
-add(struct group_report *sum, const struct group_report *r)
+group_main_add(struct group_report *sum, const struct group_report *r)
 {
     sum->virtual_ms += r->virtual_ms;
     sum->good += r->good;
@@ -130,15 +130,15 @@ main(int argc, char **argv)
     struct group_report sum = {0}, r;
     uint64_t passed = 0, failed = 0;
 
-    command_begin(&p.runs, argv[0], usage, planted_names);
-    parse(argc, argv, &p);
+    command_begin(&p.runs, argv[0], usage, mutation_names);
+    group_main_parse(argc, argv, &p);
     command_watch(&p.runs);
     for (uint64_t i = 0; command_goes_on(&p.runs, i); i++, p.o.seed++) {
         if (p.runs.fresh)
             draw_fresh(&p.o, i);
         say_again(&p.o);
         group_run(&p.o, &r);
-        add(&sum, &r);
+        group_main_add(&sum, &r);
         passed += !r.failed;
         failed += r.failed;
         if (r.failed)

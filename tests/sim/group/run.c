@@ -10,7 +10,7 @@
 #define SAME_US_MAX 1000000            /* events at one moment: the run stands still */
 
 static void
-draw_net(struct world *w, struct net_profile *out)
+draw_net(struct group_world *w, struct net_profile *out)
 {
     struct sim *s = &w->sim;
     bool even = w->options->faults == GROUP_FAULTS_NONE;
@@ -26,7 +26,7 @@ draw_net(struct world *w, struct net_profile *out)
 }
 
 static void
-draw(struct world *w)
+group_run_draw(struct group_world *w)
 {
     static const enum ps_algorithm algorithms[] = {PS_ALGORITHM_AUTO, PS_ALGORITHM_DIRECT,  PS_ALGORITHM_RING,
                                                    PS_ALGORITHM_RING, PS_ALGORITHM_HALVING, PS_ALGORITHM_HIERARCHICAL};
@@ -59,7 +59,7 @@ draw(struct world *w)
 }
 
 static bool
-all_over(const struct world *w)
+all_over(const struct group_world *w)
 {
     for (uint32_t i = 0; i < w->members; i++)
         if (w->member[i].state != MEMBER_OVER && w->member[i].state != MEMBER_DEAD)
@@ -68,9 +68,9 @@ all_over(const struct world *w)
 }
 
 static void
-watch(struct sim_timer *t)
+group_run_watch(struct sim_timer *t)
 {
-    struct world *w = CONTAINER_OF(t, struct world, watch);
+    struct group_world *w = CONTAINER_OF(t, struct group_world, watch);
     uint64_t ended = w->good + w->bad + w->groups;
 
     if (ended == w->seen) {
@@ -88,7 +88,7 @@ watch(struct sim_timer *t)
 
 /* Until all is over; then a little longer, for what is on its way. */
 static void
-pass_time(struct world *w)
+pass_time(struct group_world *w)
 {
     uint64_t moment = 0, events = 0, until = UINT64_MAX;
 
@@ -108,7 +108,7 @@ pass_time(struct world *w)
 }
 
 static void
-report(struct world *w, struct group_report *out)
+group_run_report(struct group_world *w, struct group_report *out)
 {
     const uint64_t *c = w->chaos.counts;
 
@@ -135,16 +135,16 @@ report(struct world *w, struct group_report *out)
 void
 group_run(const struct group_options *o, struct group_report *out)
 {
-    struct world *w = sim_alloc(sizeof *w);
+    struct group_world *w = sim_alloc(sizeof *w);
     struct net_profile profile;
 
     w->options = o;
     sim_init(&w->sim, o->seed, o->trace);
-    draw(w);
+    group_run_draw(w);
     draw_net(w, &profile);
     net_init(&w->net, &w->sim, &profile);
-    meeting_init(&w->meeting, w, sim_rand(&w->sim));
-    w->watch.run = watch;
+    group_rendezvous_init(&w->rendezvous, w, sim_rand(&w->sim));
+    w->watch.run = group_run_watch;
     sim_in(&w->sim, &w->watch, HANG_US);
     for (uint32_t i = 0; i < w->members; i++)
         member_init(&w->member[i], w, i);
@@ -155,9 +155,9 @@ group_run(const struct group_options *o, struct group_report *out)
     net_finish(&w->net);
     for (uint32_t i = 0; i < w->members; i++)
         member_finish(&w->member[i]);
-    report(w, out);
+    group_run_report(w, out);
     ledger_finish(w);
-    meeting_finish(&w->meeting);
+    group_rendezvous_finish(&w->rendezvous);
     sim_finish(&w->sim);
     free(w);
 }

@@ -1,7 +1,7 @@
 /* What a member trains. A group first agrees where to go on: who was in the latest group (WHO), and at which step the
- * slowest of those is (WHERE). A step is a word on whether somebody waits at the meeting, and some operations that the
- * step's number decides, started one after the other while earlier ones are under way. After the last step all close
- * together. */
+ * slowest of those is (WHERE). A step is a word on whether somebody waits at the rendezvous, and some operations that
+ * the step's number decides, started one after the other while earlier ones are under way. After the last step all
+ * close together. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "tests/sim/group/world.h"
 
 struct task_work {
-    struct job job;
+    struct group_job job;
     struct group_work *work[2]; /* a SHIFT has two */
     uint32_t op;
     uint8_t *memory, *in, *out;
@@ -20,7 +20,7 @@ struct task_work {
 #define LATE_US (3 * SIM_SECOND)
 
 static struct sim *
-sim_of(const struct member *m)
+sim_of(const struct world_member *m)
 {
     return &m->world->sim;
 }
@@ -28,13 +28,13 @@ sim_of(const struct member *m)
 /* ---- Operations ---- */
 
 static size_t
-part_bytes(const struct job *j, uint32_t ranks, uint32_t rank)
+part_bytes(const struct group_job *j, uint32_t ranks, uint32_t rank)
 {
     return ps_group_part(j->count, ranks, rank) * ps_dtype_size(j->dtype);
 }
 
 size_t
-job_in_bytes(const struct job *j, uint32_t ranks, uint32_t rank)
+job_in_bytes(const struct group_job *j, uint32_t ranks, uint32_t rank)
 {
     if (j->kind == JOB_BARRIER)
         return 0;
@@ -42,7 +42,7 @@ job_in_bytes(const struct job *j, uint32_t ranks, uint32_t rank)
 }
 
 size_t
-job_out_bytes(const struct job *j, uint32_t ranks, uint32_t rank)
+job_out_bytes(const struct group_job *j, uint32_t ranks, uint32_t rank)
 {
     if (j->kind == JOB_BARRIER || (j->kind == JOB_REDUCE && rank != j->root) || (j->kind == JOB_SHIFT && ranks == 1))
         return 0;
@@ -50,7 +50,7 @@ job_out_bytes(const struct job *j, uint32_t ranks, uint32_t rank)
 }
 
 const char *
-job_text(const struct job *j, char *out, size_t size)
+job_text(const struct group_job *j, char *out, size_t size)
 {
     static const char *const names[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
                                         "reduce",     "barrier",        "shift"};
@@ -61,12 +61,13 @@ job_text(const struct job *j, char *out, size_t size)
 }
 
 /* The step's k-th; the same for all, so drawn from its number. */
-static struct job
-draw_job(const struct member *m, uint32_t k)
+static struct group_job
+draw_job(const struct world_member *m, uint32_t k)
 {
     static const enum ps_dtype dtypes[] = {PS_F32, PS_F32, PS_I32, PS_I64, PS_F16, PS_BF16, PS_F64};
     uint64_t state = m->world->jobs_seed ^ ((uint64_t)m->step << 8 | k), bits = sim_mix(&state);
-    struct job j = {.kind = (enum job_kind)(bits % (JOB_SHIFT + 1)), .dtype = dtypes[(bits >> 8) % ARRAY_LEN(dtypes)]};
+    struct group_job j = {.kind = (enum job_kind)(bits % (JOB_SHIFT + 1)),
+                          .dtype = dtypes[(bits >> 8) % ARRAY_LEN(dtypes)]};
     uint64_t size = sim_mix(&state) % 4;
 
     if ((bits >> 16) % 2 == 0)
@@ -80,7 +81,7 @@ draw_job(const struct member *m, uint32_t k)
 }
 
 static uint32_t
-jobs_of_step(const struct member *m)
+jobs_of_step(const struct world_member *m)
 {
     uint64_t state = m->world->jobs_seed ^ (uint64_t)m->step << 20;
 
@@ -89,7 +90,7 @@ jobs_of_step(const struct member *m)
 
 /* Small whole numbers: sums of floats are exact, in any order. */
 static void
-fill(struct member *m, const struct job *j, void *to, size_t bytes)
+group_script_fill(struct world_member *m, const struct group_job *j, void *to, size_t bytes)
 {
     static const uint16_t halves[] = {0x0000, 0x3c00, 0x4000, 0x4200, 0x4400, 0xbc00, 0xc000, 0xc200}; /* 0 to 4, ... */
     static const uint16_t bfloats[] = {0x0000, 0x3f80, 0x4000, 0x4040, 0x4080, 0xbf80, 0xc000, 0xc040}; /* -1 to -3 */
@@ -117,7 +118,7 @@ fill(struct member *m, const struct job *j, void *to, size_t bytes)
 
 /* In place every other time. */
 static void
-make_buffers(struct member *m, struct task_work *t)
+make_buffers(struct world_member *m, struct task_work *t)
 {
     const struct epoch *e = m->now;
     size_t in = job_in_bytes(&t->job, e->ranks, e->rank), out = job_out_bytes(&t->job, e->ranks, e->rank);
@@ -132,7 +133,7 @@ make_buffers(struct member *m, struct task_work *t)
 }
 
 static void
-works_need_room(struct member *m)
+works_need_room(struct world_member *m)
 {
     if (m->works == NULL)
         m->works = sim_alloc((1 + WORLD_OPS_MAX) * sizeof *m->works);
@@ -151,7 +152,7 @@ plan_op_of(enum job_kind kind)
 }
 
 static enum ps_err
-start_one(struct member *m, struct task_work *t, uint8_t op, uint32_t root, int k)
+start_one(struct world_member *m, struct task_work *t, uint8_t op, uint32_t root, int k)
 {
     struct group_ask ask = {.op = op,
                             .in = t->in,
@@ -170,7 +171,7 @@ start_one(struct member *m, struct task_work *t, uint8_t op, uint32_t root, int 
 
 /* An operation of the group, or a send and a receive. Not started: the group has failed, which a turn will see. */
 static void
-start(struct member *m, struct task_work *t)
+group_script_start(struct world_member *m, struct task_work *t)
 {
     struct epoch *e = m->now;
     char what[120];
@@ -188,7 +189,7 @@ start(struct member *m, struct task_work *t)
 
 /* A job with its data, in the next place. */
 static struct task_work *
-add(struct member *m, const struct job *j, const void *in)
+group_script_add(struct world_member *m, const struct group_job *j, const void *in)
 {
     struct task_work *t = &m->works[m->jobs++];
 
@@ -204,14 +205,14 @@ add(struct member *m, const struct job *j, const void *in)
     if (in != NULL)
         memcpy(t->in, in, job_in_bytes(&t->job, m->now->ranks, m->now->rank));
     else
-        fill(m, &t->job, t->in, job_in_bytes(&t->job, m->now->ranks, m->now->rank));
+        group_script_fill(m, &t->job, t->in, job_in_bytes(&t->job, m->now->ranks, m->now->rank));
     ledger_gives(m->world, m->now->ledger, t->op, m->now->rank, &t->job, t->in);
-    start(m, t);
+    group_script_start(m, t);
     return t;
 }
 
 static void
-plan_next(struct member *m)
+plan_next(struct world_member *m)
 {
     struct sim *s = sim_of(m);
     uint64_t think = sim_chance(s, 800) ? 500 : m->world->think_us;
@@ -220,35 +221,36 @@ plan_next(struct member *m)
 }
 
 static void
-agree(struct member *m)
+group_script_agree(struct world_member *m)
 {
     int64_t word = m->phase == SCRIPT_WHO ? m->trained : m->step;
 
-    add(m, &(struct job){.count = 1, .dtype = PS_I64, .reduce = m->phase == SCRIPT_WHO ? PS_MAX : PS_MIN}, &word);
+    group_script_add(
+        m, &(struct group_job){.count = 1, .dtype = PS_I64, .reduce = m->phase == SCRIPT_WHO ? PS_MAX : PS_MIN}, &word);
 }
 
 void
-script_start_next(struct member *m)
+script_start_next(struct world_member *m)
 {
-    int32_t waits = meeting_waits(&m->world->meeting);
-    struct job j;
+    int32_t waits = group_rendezvous_waits(&m->world->rendezvous);
+    struct group_job j;
 
     if (group_core_state(m->now->core, NULL) != PS_OK)
         return;
     switch (m->phase) {
     case SCRIPT_WHO:
     case SCRIPT_WHERE:
-        agree(m);
+        group_script_agree(m);
         return;
     case SCRIPT_CLOSE:
-        add(m, &(struct job){.kind = JOB_BARRIER}, NULL);
+        group_script_add(m, &(struct group_job){.kind = JOB_BARRIER}, NULL);
         return;
     case SCRIPT_STEP:
         if (m->jobs == 0) {
-            add(m, &(struct job){.count = 1, .dtype = PS_I32, .reduce = PS_MAX}, &waits);
+            group_script_add(m, &(struct group_job){.count = 1, .dtype = PS_I32, .reduce = PS_MAX}, &waits);
         } else {
             j = draw_job(m, m->jobs);
-            add(m, &j, NULL);
+            group_script_add(m, &j, NULL);
         }
         if (m->jobs < jobs_of_step(m))
             plan_next(m);
@@ -256,7 +258,7 @@ script_start_next(struct member *m)
 }
 
 void
-script_begin(struct member *m)
+script_begin(struct world_member *m)
 {
     works_need_room(m);
     m->jobs = 0;
@@ -273,7 +275,7 @@ script_begin(struct member *m)
 #define POISON 0xee
 
 static void
-grave_open(struct member *m, uint32_t i)
+grave_open(struct world_member *m, uint32_t i)
 {
     const uint8_t *memory = m->grave[i].memory;
 
@@ -288,7 +290,7 @@ grave_open(struct member *m, uint32_t i)
 }
 
 static void
-forget(struct member *m, struct task_work *t)
+group_script_forget(struct world_member *m, struct task_work *t)
 {
     if (t->memory != NULL) {
         memset(t->memory, POISON, t->bytes);
@@ -301,14 +303,14 @@ forget(struct member *m, struct task_work *t)
 }
 
 static bool
-ended(const struct task_work *t)
+group_script_ended(const struct task_work *t)
 {
     return (t->work[0] == NULL || group_work_done(t->work[0])) && (t->work[1] == NULL || group_work_done(t->work[1]));
 }
 
 /* Its result; its works are given back. */
 static enum ps_err
-collect(struct member *m, struct task_work *t)
+group_script_collect(struct world_member *m, struct task_work *t)
 {
     enum ps_err err = group_core_state(m->now->core, NULL), one;
     struct ps_error e;
@@ -326,9 +328,9 @@ collect(struct member *m, struct task_work *t)
 }
 
 static void
-check_time(struct member *m, const struct task_work *t)
+check_time(struct world_member *m, const struct task_work *t)
 {
-    struct world *w = m->world;
+    struct group_world *w = m->world;
     uint64_t now = sim_of(m)->now_us, limit = w->timeout_ms * SIM_MS * 5 / 4 + LATE_US;
 
     if (w->options->lie == GROUP_LIE_LATE_WORD)
@@ -339,7 +341,7 @@ check_time(struct member *m, const struct task_work *t)
 }
 
 static void
-came_out(struct member *m, struct task_work *t)
+came_out(struct world_member *m, struct task_work *t)
 {
     int64_t word;
 
@@ -366,14 +368,14 @@ came_out(struct member *m, struct task_work *t)
 }
 
 static void
-next_phase(struct member *m)
+next_phase(struct world_member *m)
 {
     for (uint32_t i = 0; i < m->jobs; i++)
-        forget(m, &m->works[i]);
+        group_script_forget(m, &m->works[i]);
     m->jobs = 0;
     m->closed = m->phase == SCRIPT_CLOSE;
     if (m->closed)
-        return; /* member.c sees it */
+        return; /* group_member.c sees it */
     if (m->phase == SCRIPT_STEP) {
         m->step++;
         m->world->steps_done++;
@@ -388,14 +390,14 @@ next_phase(struct member *m)
 }
 
 static uint32_t
-jobs_wanted(const struct member *m)
+jobs_wanted(const struct world_member *m)
 {
     return m->phase == SCRIPT_STEP ? jobs_of_step(m) : 1;
 }
 
 /* Those that have ended, in the order of a wait for each; ps_group.h lets one wait in any. */
 bool
-script_turn(struct member *m, struct ps_error *e)
+script_turn(struct world_member *m, struct ps_error *e)
 {
     bool failed = group_core_state(m->now->core, e) != PS_OK, all = m->jobs > 0 && m->jobs == jobs_wanted(m);
 
@@ -404,21 +406,21 @@ script_turn(struct member *m, struct ps_error *e)
 
         if (t->memory == NULL)
             continue;
-        if (!ended(t)) {
+        if (!group_script_ended(t)) {
             all = false;
             if (failed)
                 sim_fail(sim_of(m), "t%u: the group has failed, and an operation goes on", m->task);
             continue;
         }
         check_time(m, t);
-        if (collect(m, t) == PS_OK) {
+        if (group_script_collect(m, t) == PS_OK) {
             m->world->good++;
             came_out(m, t);
         } else {
             m->world->bad++;
             all = false;
         }
-        forget(m, t);
+        group_script_forget(m, t);
     }
     if (failed) {
         sim_cancel(sim_of(m), &m->start);
@@ -431,7 +433,7 @@ script_turn(struct member *m, struct ps_error *e)
 }
 
 void
-script_drop(struct member *m)
+script_drop(struct world_member *m)
 {
     for (uint32_t i = 0; m->works != NULL && i < 1 + WORLD_OPS_MAX; i++)
         free(m->works[i].memory);
@@ -441,7 +443,7 @@ script_drop(struct member *m)
 }
 
 void
-script_finish(struct member *m)
+script_finish(struct world_member *m)
 {
     script_drop(m);
     for (uint32_t i = 0; i < MEMBER_GRAVES; i++)

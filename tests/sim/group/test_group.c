@@ -1,6 +1,6 @@
 /* The simulator of groups as a test: some seeds for every level of faults, the same seed twice, and lies that the
  * ledger must find. PSD_TEST_SEED moves the seeds; `sim_group` itself runs as many as one likes. */
-#include "tests/unit/check_main.h"
+#include "tests/unit/kits/check_main.h"
 
 #include <string.h>
 
@@ -83,7 +83,7 @@ START_TEST(same_seed_is_the_same_run)
 }
 END_TEST
 
-struct lie_case {
+struct group_lie_case {
     enum group_lie lie;
     enum group_faults faults;
     bool heavy;
@@ -91,7 +91,7 @@ struct lie_case {
     const char *found; /* in the failure's sentence */
 };
 
-static const struct lie_case lies[] = {
+static const struct group_lie_case lies[] = {
     {GROUP_LIE_ZEROS, GROUP_FAULTS_LIES, true, 1000, " got "},
     {GROUP_LIE_LATE_WORD, GROUP_FAULTS_NONE, false, 5, "an operation ended"},
     {GROUP_LIE_BLAME, GROUP_FAULTS_CRASHES, false, 20, "names nobody"},
@@ -100,7 +100,7 @@ static const struct lie_case lies[] = {
 
 START_TEST(lie_is_found)
 {
-    const struct lie_case *c = &lies[_i];
+    const struct group_lie_case *c = &lies[_i];
     struct group_options o = {.faults = c->faults, .lie = c->lie, .heavy = c->heavy};
     uint64_t first = test_seed();
     struct group_report r;

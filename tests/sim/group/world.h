@@ -1,11 +1,11 @@
-/* What the simulator of groups is made of. A run: some workers come to a meeting, form a group, and train: in each step
- * they start a few operations whose results the ledger knows. Workers die, stall and come back, connections are cut or
- * fall silent, somebody sends what makes no sense or starts another operation; then all who are left meet again and go
- * on from the step that all agree upon. Cores (client/core/group/group_core.h, common/core/cluster/meet.h) are the real
- * ones; time, network and glue are simulated.
+/* What the simulator of groups is made of. A run: some workers come to a rendezvous, form a group, and train: in each
+ * step they start a few operations whose results the ledger knows. Workers die, stall and come back, connections are
+ * cut or fall silent, somebody sends what makes no sense or starts another operation; then all who are left meet again
+ * and go on from the step that all agree upon. Cores (client/core/group/group_core.h,
+ * common/core/cluster/rendezvous_core.h) are the real ones; time, network and glue are simulated.
  *
- *     world ── meeting (who forms a group)
- *           ── member[]  one worker: its process, its script       member.c, script.c
+ *     world ── rendezvous (who forms a group)
+ *           ── member[]  one worker: its process, its script       group_member.c, script.c
  *                 └─ epochs: a group core and its links            epoch.c
  *           ── ledger    what was given, what must come out        ledger.c
  *           ── faults    what goes wrong, and who did it           faults.c */
@@ -14,7 +14,7 @@
 
 #include "client/core/group/group_core.h"
 #include "client/core/plan/agenda.h"
-#include "common/core/cluster/meet.h"
+#include "common/core/cluster/rendezvous_core.h"
 #include "tests/sim/net.h"
 #include "tests/sim/sim.h"
 
@@ -69,7 +69,7 @@ void group_run(const struct group_options *o, struct group_report *out);
 
 enum job_kind { JOB_ALL_REDUCE, JOB_REDUCE_SCATTER, JOB_ALL_GATHER, JOB_BROADCAST, JOB_REDUCE, JOB_BARRIER, JOB_SHIFT };
 
-struct job {
+struct group_job {
     enum job_kind kind; /* SHIFT: each sends to the next rank, and receives from the one before */
     size_t count;
     enum ps_dtype dtype;
@@ -78,18 +78,18 @@ struct job {
 };
 
 /* Bytes of what a rank gives and gets. */
-size_t job_in_bytes(const struct job *j, uint32_t ranks, uint32_t rank);
-size_t job_out_bytes(const struct job *j, uint32_t ranks, uint32_t rank);
-const char *job_text(const struct job *j, char *out, size_t size);
+size_t job_in_bytes(const struct group_job *j, uint32_t ranks, uint32_t rank);
+size_t job_out_bytes(const struct group_job *j, uint32_t ranks, uint32_t rank);
+const char *job_text(const struct group_job *j, char *out, size_t size);
 
 /* ---- Members ---- */
 
-struct world;
+struct group_world;
 struct epoch;
 
-enum member_state {
+enum world_member_state {
     MEMBER_DEAD,
-    MEMBER_AWAY,  /* not at the meeting yet */
+    MEMBER_AWAY,  /* not at the rendezvous yet */
     MEMBER_WAITS, /* there */
     MEMBER_JOINS, /* it knows the table, and connects to the others */
     MEMBER_TRAINS,
@@ -98,18 +98,18 @@ enum member_state {
 
 #define MEMBER_GRAVES 24
 
-struct member {
-    struct world *world;
+struct world_member {
+    struct group_world *world;
     uint32_t task;
-    enum member_state state;
-    uint64_t incarnation, attempt, guest;
+    enum world_member_state state;
+    uint64_t incarnation, attempt, conn_id;
     uint64_t epoch_seen; /* the last group's */
     struct net_listener listener;
     struct epoch *now;                  /* the one it joins or trains in */
     struct epoch *epochs;               /* all that are not gone */
-    struct link_end *guests;            /* accepted, and not known to be of a group yet */
+    struct link_end *incoming;          /* accepted, and not known to be of a group yet */
     uint64_t held_us;                   /* it is stopped until then */
-    uint64_t came_us;                   /* when it set out for the meeting */
+    uint64_t came_us;                   /* when it set out for the rendezvous */
     struct sim_timer turn, start, back; /* back: it comes back from the dead */
     int64_t step;                       /* the next one; INT64_MAX: it knows nothing yet */
     int64_t trained;                    /* the number of the last group that it trained in; 0: none */
@@ -126,31 +126,32 @@ struct member {
     uint32_t job_next, jobs; /* started, of */
     uint32_t ops;            /* started in this group */
     enum { SCRIPT_WHO, SCRIPT_WHERE, SCRIPT_STEP, SCRIPT_CLOSE } phase;
-    bool waited;  /* somebody waits at the meeting: */
+    bool waited;  /* somebody waits at the rendezvous: */
     bool leaving; /* all go there after the step */
     bool closed;  /* all is done */
 };
 
-void member_init(struct member *m, struct world *w, uint32_t task);
-void member_begin(struct member *m); /* its process starts */
-void member_kill(struct member *m, bool power);
-void member_hold(struct member *m, uint64_t until_us);
-void member_told(struct member *m, const struct meet_answer *a); /* by the meeting */
-void member_look(struct member *m);                              /* something may have ended: soon */
-void member_finish(struct member *m);
+void member_init(struct world_member *m, struct group_world *w, uint32_t task);
+void member_begin(struct world_member *m); /* its process starts */
+void member_kill(struct world_member *m, bool power);
+void member_hold(struct world_member *m, uint64_t until_us);
+void group_member_answered(struct world_member *m, const struct rendezvous_answer *a); /* by the rendezvous */
+void member_look(struct world_member *m); /* something may have ended: soon */
+void member_finish(struct world_member *m);
 
 /* ---- script.c ---- */
 
-void script_begin(struct member *m);                    /* a group has been formed */
-bool script_turn(struct member *m, struct ps_error *e); /* false: the group has failed, and all works have ended */
-void script_start_next(struct member *m);
-void script_finish(struct member *m);
-void script_drop(struct member *m); /* the process has died */
+void script_begin(struct world_member *m); /* a group has been formed */
+bool script_turn(struct world_member *m,
+                 struct ps_error *e); /* false: the group has failed, and all works have ended */
+void script_start_next(struct world_member *m);
+void script_finish(struct world_member *m);
+void script_drop(struct world_member *m); /* the process has died */
 
 /* ---- epoch.c: a member in one group ---- */
 
 struct epoch {
-    struct member *member;
+    struct world_member *member;
     struct epoch *next;
     struct group_core *core; /* NULL: freed */
     uint64_t group, number;
@@ -167,41 +168,41 @@ struct epoch {
     struct ledger_group *ledger;
 };
 
-struct epoch *epoch_new(struct member *m, const struct meet_table *t);
+struct epoch *epoch_new(struct world_member *m, const struct rendezvous_table *t);
 void epoch_perform(struct epoch *e);
 void epoch_leave(struct epoch *e); /* say goodbye, finish */
 void epoch_end(struct epoch *e);   /* nothing is told to its core any more */
 void epoch_kill(struct epoch *e, bool power);
 uint32_t epoch_rank_of(const struct epoch *e, uint32_t task);
 void epoch_accept(struct net_listener *l, struct net_end *end);
-void guests_drop(struct member *m, bool power);
-void guests_look(struct member *m);                           /* a table is known: whose are they? */
+void incoming_drop_all(struct world_member *m, bool power);
+void incoming_look_all(struct world_member *m);               /* a table is known: whose are they? */
 struct net_end *epoch_end_of(struct epoch *e, uint32_t rank); /* NULL: it has no link to it now */
 bool epoch_garbage(struct epoch *e, uint32_t rank);           /* sends nonsense to that rank; false: not now */
-void epochs_hold(struct member *m);                           /* nothing reaches its links before held_us */
-void epochs_sweep(struct member *m);                          /* free those that nobody needs */
+void epochs_hold(struct world_member *m);                     /* nothing reaches its links before held_us */
+void epochs_sweep(struct world_member *m);                    /* free those that nobody needs */
 
-/* ---- meeting.c: where they meet ---- */
+/* ---- group_rendezvous.c: where they meet ---- */
 
-struct meeting_place {
-    struct world *world;
-    struct meet meet;
+struct group_rendezvous {
+    struct group_world *world;
+    struct rendezvous_core meet;
     struct sim_timer time;
-    struct word *words; /* on their way */
-    uint64_t guests;
+    struct rendezvous_post *words; /* on their way */
+    uint64_t incoming;
 };
 
-void meeting_init(struct meeting_place *p, struct world *w, uint64_t seed);
-void meeting_finish(struct meeting_place *p);
-void meeting_come(struct member *m);
-void meeting_gone(struct member *m); /* its process has died */
-bool meeting_waits(struct meeting_place *p);
+void group_rendezvous_init(struct group_rendezvous *p, struct group_world *w, uint64_t seed);
+void group_rendezvous_finish(struct group_rendezvous *p);
+void group_rendezvous_come(struct world_member *m);
+void group_rendezvous_gone(struct world_member *m); /* its process has died */
+bool group_rendezvous_waits(struct group_rendezvous *p);
 
 /* ---- faults.c ---- */
 
 enum fault_kind { FAULT_KILL, FAULT_CUT, FAULT_SILENCE, FAULT_STALL, FAULT_NONSENSE, FAULT_OTHER, FAULT_KINDS };
 
-struct fault {
+struct group_fault {
     enum fault_kind kind;
     uint32_t a, b; /* tasks; b: WORLD_NOBODY if it is not of a link */
     uint64_t at_us, until_us;
@@ -211,51 +212,51 @@ struct fault {
 #define FAULTS_MOST 64
 
 struct group_chaos {
-    struct world *world;
+    struct group_world *world;
     struct sim_timer timer;
     uint64_t every_us;
     uint32_t left;
-    struct fault came[FAULTS_MOST];
+    struct group_fault came[FAULTS_MOST];
     uint32_t came_len;
     uint64_t counts[FAULT_KINDS];
 };
 
-void chaos_begin(struct group_chaos *c, struct world *w);
+void chaos_begin(struct group_chaos *c, struct group_world *w);
 void chaos_stop(struct group_chaos *c);
-void chaos_other(struct world *w, uint32_t task, bool pair); /* it starts something else now */
+void chaos_other(struct group_world *w, uint32_t task, bool pair); /* it starts something else now */
 
 /* Is there a reason for this error, in this group, at this member? NULL: yes. Else what is wrong. */
-const char *chaos_excuse(const struct world *w, const struct epoch *e, const struct ps_error *error);
+const char *chaos_excuse(const struct group_world *w, const struct epoch *e, const struct ps_error *error);
 
 /* How long it was stopped between. */
-uint64_t chaos_stalled_us(const struct world *w, uint32_t task, uint64_t from_us, uint64_t to_us);
+uint64_t chaos_stalled_us(const struct group_world *w, uint32_t task, uint64_t from_us, uint64_t to_us);
 
 /* ---- ledger.c ---- */
 
 struct ledger_group;
 
 /* The group's record, made when the first of its members asks for it. */
-struct ledger_group *ledger_group(struct world *w, uint64_t group, uint32_t ranks);
+struct ledger_group *ledger_group(struct group_world *w, uint64_t group, uint32_t ranks);
 
 /* One more of its members has all its links; and how many have. */
 void ledger_joins(struct ledger_group *g);
 uint32_t ledger_joined(const struct ledger_group *g);
 
 /* Rank gives `in` to its operation number op. */
-void ledger_gives(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const struct job *j,
+void ledger_gives(struct group_world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const struct group_job *j,
                   const void *in);
 /* It ended well, with this. */
-void ledger_got(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const void *out);
-void ledger_finish(struct world *w);
+void ledger_got(struct group_world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const void *out);
+void ledger_finish(struct group_world *w);
 
 /* ---- The world ---- */
 
-struct world {
+struct group_world {
     const struct group_options *options;
     struct sim sim;
-    struct net net;
-    struct meeting_place meeting;
-    struct member member[WORLD_MEMBERS_MAX];
+    struct sim_net net;
+    struct group_rendezvous rendezvous;
+    struct world_member member[WORLD_MEMBERS_MAX];
     uint32_t members;
     int64_t steps;
     uint64_t jobs_seed;

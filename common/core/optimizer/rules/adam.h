@@ -27,7 +27,7 @@ static const struct optimizer_row adam_row = {
 static void
 adam_prepare(const struct ps_optimizer *o, double rate, uint64_t version, struct adam_step *s)
 {
-    double mean = 1 - power(o->beta1, version), square = 1 - power(o->beta2, version);
+    double mean = 1 - power_of(o->beta1, version), square = 1 - power_of(o->beta2, version);
 
     s->rate = (float)(rate * sqrt(square) / mean);
     s->beta1 = (float)o->beta1;

@@ -29,7 +29,7 @@ static const struct optimizer_row nadam_row = {
 static double
 nadam_momentum(const struct ps_optimizer *o, uint64_t t)
 {
-    return o->beta1 * (1 - 0.5 * power(0.9998367253526753, t)); /* 0.96^(1 / 250) */
+    return o->beta1 * (1 - 0.5 * power_of(0.9998367253526753, t)); /* 0.96^(1 / 250) */
 }
 
 static void
@@ -45,7 +45,7 @@ nadam_prepare(const struct ps_optimizer *o, double rate, uint64_t version, struc
     s->beta2 = (float)o->beta2;
     s->one_minus_beta1 = (float)(1 - o->beta1);
     s->one_minus_beta2 = (float)(1 - o->beta2);
-    s->correct_square = (float)(1 / (1 - power(o->beta2, version)));
+    s->correct_square = (float)(1 / (1 - power_of(o->beta2, version)));
     s->epsilon = (float)o->epsilon;
 }
 

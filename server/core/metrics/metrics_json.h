@@ -1,0 +1,14 @@
+/* The figures as JSON, for the page that psd serves and for whoever wants to draw one of his own; deploy/README.md says
+ * what each member is. Pure. Texts that are heap memory are the caller's to free; NULL: no memory. */
+#ifndef SERVER_METRICS_JSON_H
+#define SERVER_METRICS_JSON_H
+
+#include "server/core/metrics/history.h"
+
+/* /api/live. at: unix time. */
+char *metrics_json_text(const struct metrics *m, const char *version, double at);
+
+/* /api/history */
+char *metrics_json_history(const struct history *h);
+
+#endif

@@ -1,0 +1,27 @@
+/* Rendezvous of groups (common/core/cluster/rendezvous_core.h): shard 0 holds those of its cluster, for workers that
+ * reduce among themselves. They live in memory alone: who waits asks again after a restart. */
+#ifndef SERVER_RENDEZVOUS_SERVICE_H
+#define SERVER_RENDEZVOUS_SERVICE_H
+
+#include "common/core/base/base.h"
+#include "proto/psd.pb-c.h"
+
+struct shard;
+struct connection;
+
+/* Who asks is told MET or an ERROR in time. */
+void rendezvous_service_join(struct shard *s, struct connection *c, uint64_t request, const Psd__Meet *m);
+
+/* It takes its question back. False: it waits at no rendezvous by this request. */
+bool rendezvous_service_cancel(struct shard *s, struct connection *c, uint64_t request);
+
+/* The connection ends; nothing is said. */
+void rendezvous_service_forget(struct shard *s, struct connection *c);
+
+/* The shard stops: all are told so. */
+void rendezvous_service_end(struct shard *s);
+
+/* Tell what is due. */
+void rendezvous_service_time(struct shard *s);
+
+#endif

@@ -1,0 +1,9 @@
+/* The functions that hear of events of turns and connections (turn/upcalls.h). */
+#ifndef SERVER_UPCALL_HANDLERS_H
+#define SERVER_UPCALL_HANDLERS_H
+
+#include "server/core/turn/upcalls.h"
+
+extern const struct upcalls listeners;
+
+#endif

@@ -1,0 +1,329 @@
+/* Many wait for the same: workers at one barrier, pulls of one clock. For whom that is is found out once for as long as
+ * such waits follow each other, since it may mean to look at every worker of the job. */
+#include "server/core/shard/wait_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/shard_state.h"
+
+struct wait_walk {
+    const struct shard *s;
+    uint64_t now_ms;
+    const char *only; /* this job, or "" */
+    wait_report_visit visit;
+    void *arg;
+
+    /* Whom the wait before was for. */
+    const void *of; /* the job, sync step or barrier */
+    uint64_t of_clock;
+    uint32_t on_task[WAIT_REPORT_ON_MAX], on_len;
+
+    struct waiting w;
+};
+
+static bool
+wait_report_wants_job(const struct wait_walk *walk, const struct job *job)
+{
+    return job != NULL && (walk->only[0] == '\0' || strcmp(walk->only, job->name) == 0);
+}
+
+static void
+wait_report_begin(struct wait_walk *walk, const char *what, uint64_t since_ms)
+{
+    struct waiting *w = &walk->w;
+
+    w->job = w->who = w->variable = "";
+    w->task = w->on_len = 0;
+    w->clock = w->on_clock = 0;
+    w->waited_ms = walk->now_ms - MIN(since_ms, walk->now_ms);
+    w->on[0] = '\0';
+    snprintf(w->what, sizeof w->what, "%s", what);
+}
+
+static void
+begin_worker(struct wait_walk *walk, const struct session *x, const char *what, uint64_t since_ms)
+{
+    wait_report_begin(walk, what, since_ms);
+    walk->w.job = x->job->name;
+    walk->w.task = x->task;
+}
+
+static bool
+wait_report_show(struct wait_walk *walk)
+{
+    return walk->visit(walk->arg, &walk->w);
+}
+
+/* ---- For other workers ---- */
+
+static int
+by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Workers that hold back a step which they must pass: those at an older clock, and those that are not there yet where
+ * nobody begins without them. */
+static uint32_t
+wait_report_slower_tasks(const struct job *job, uint64_t clock, uint32_t tasks[WAIT_REPORT_ON_MAX])
+{
+    uint32_t n = clock_heap_before(&job->holding, clock, tasks, WAIT_REPORT_ON_MAX);
+
+    if (job_begins_together(job) && !job_all_joined(job))
+        for (uint32_t task = 0; task < job->options->workers && n < WAIT_REPORT_ON_MAX; task++)
+            if (job_joined(job, task) == NULL)
+                tasks[n++] = task;
+    qsort(tasks, n, sizeof *tasks, by_number);
+    return n;
+}
+
+/* True: the wait before was for the same, whom is known. Else walk->on_len is to be found out. */
+static bool
+same_as_before(struct wait_walk *walk, const void *of, uint64_t clock)
+{
+    bool same = walk->of == of && walk->of_clock == clock;
+
+    walk->of = of;
+    walk->of_clock = clock;
+    return same;
+}
+
+static void
+take_tasks(struct wait_walk *walk)
+{
+    walk->w.on_len = MIN(walk->on_len, (uint32_t)WAIT_REPORT_ON_MAX);
+    memcpy(walk->w.on_task, walk->on_task, walk->w.on_len * sizeof walk->on_task[0]);
+}
+
+static void
+on_slower(struct wait_walk *walk, const struct job *job, uint64_t clock)
+{
+    if (!same_as_before(walk, job, clock))
+        walk->on_len = wait_report_slower_tasks(job, clock, walk->on_task);
+    take_tasks(walk);
+}
+
+static void
+on_block(struct wait_walk *walk, const struct job *job, const struct block_ref *ref, uint64_t clock)
+{
+    struct sync_step *g = ref->block->sync_step;
+
+    walk->w.variable = ref->variable->name;
+    walk->w.on_clock = clock_of_block(job, ref->block, CLOCK_FOR_PULL) + 1;
+    if (g == NULL) {
+        on_slower(walk, job, clock);
+        return;
+    }
+    if (!same_as_before(walk, g, g->clock))
+        walk->on_len = sync_step_missing(g, walk->on_task, WAIT_REPORT_ON_MAX);
+    take_tasks(walk);
+}
+
+static bool
+wait_of_pull(struct wait_walk *walk, const struct job *job, const struct pull *p)
+{
+    struct block_ref ref;
+
+    begin_worker(walk, p->connection->session, "pull", p->since_ms);
+    walk->w.clock = p->clock;
+    block_refind(walk->s, p->data->var[p->at], p->data->block[p->at], &ref);
+    if (job_is_sync(job)) {
+        on_block(walk, job, &ref, p->clock);
+    } else {
+        walk->w.variable = ref.variable->name;
+        walk->w.on_clock = p->clock - MIN(p->clock, job->bound);
+        on_slower(walk, job, walk->w.on_clock);
+    }
+    return wait_report_show(walk);
+}
+
+static bool
+wait_of_push(struct wait_walk *walk, const struct job *job, const struct pending *p)
+{
+    struct block_ref ref;
+    uint32_t i = 0;
+
+    begin_worker(walk, p->session, "push", p->since_ms);
+    while (i + 1 < p->blocks_len && p->blocks[i].done)
+        i++;
+    walk->w.clock = p->clock;
+    block_refind(walk->s, p->blocks[i].var, p->blocks[i].block, &ref);
+    on_block(walk, job, &ref, p->clock);
+    walk->w.on_clock = p->clock;
+    return wait_report_show(walk);
+}
+
+static bool
+wait_at_barrier(struct wait_walk *walk, const struct pending *p)
+{
+    begin_worker(walk, p->session, "", p->since_ms);
+    snprintf(walk->w.what, sizeof walk->w.what, "barrier %s", p->barrier->name);
+    walk->w.clock = p->clock;
+    if (!same_as_before(walk, p->barrier, 0))
+        walk->on_len = barrier_missing(p->barrier, walk->on_task, WAIT_REPORT_ON_MAX);
+    take_tasks(walk);
+    return wait_report_show(walk);
+}
+
+static bool
+wait_report_in_job(struct wait_walk *walk, const struct job *job)
+{
+    const struct session *x;
+    const struct pending *p;
+    const struct pull *pull;
+
+    DL_FOREACH (job->pulls, pull)
+        if (!wait_of_pull(walk, job, pull))
+            return false;
+    SESSION_EACH (job, x)
+        DL_FOREACH (x->pending, p)
+            if (!(p->barrier != NULL ? wait_at_barrier(walk, p) : wait_of_push(walk, job, p)))
+                return false;
+    return true;
+}
+
+/* ---- For what is no worker ---- */
+
+/* A wait of a connection, whoever speaks there; job NULL: it is of none. */
+static void
+begin_connection(struct wait_walk *walk, const struct connection *c, const struct job *job, const char *what,
+                 uint64_t since_ms)
+{
+    struct waiting *w = &walk->w;
+
+    wait_report_begin(walk, what, since_ms);
+    if (job != NULL)
+        w->job = job->name;
+    if (c != NULL && c->session != NULL) {
+        w->task = c->session->task;
+        w->clock = c->session->clock;
+    } else {
+        w->who = c == NULL ? "psd itself" : *connection_agent(c) != '\0' ? connection_agent(c) : c->peer;
+    }
+}
+
+static bool
+wait_report_for_blocks(struct wait_walk *walk, const struct variable *v)
+{
+    const struct declare_waiter *waiter;
+
+    DL_FOREACH (v->waiters, waiter) {
+        begin_connection(walk, waiter->connection, v->job, waiter->attach ? "attach" : "declare", waiter->since_ms);
+        walk->w.variable = v->name;
+        snprintf(walk->w.on, sizeof walk->w.on, "%" PRIu64 " of %" PRIu64 " blocks are made", v->ready, v->count);
+        if (!wait_report_show(walk))
+            return false;
+    }
+    return true;
+}
+
+/* Declares and attaches. There may be a million variables: they are looked at only where somebody waits for one. */
+static bool
+wait_report_for_variables(struct wait_walk *walk)
+{
+    const struct shard *s = walk->s;
+    const struct connection *c = s->connections;
+
+    while (c != NULL && c->declares_len == 0)
+        c = c->hh.next;
+    for (uint32_t id = 1; c != NULL && id <= s->variables_len; id++)
+        if (wait_report_wants_job(walk, s->variables[id]->job) && !wait_report_for_blocks(walk, s->variables[id]))
+            return false;
+    return true;
+}
+
+static bool
+wait_for_disk(void *arg, const struct connection *c, uint64_t since_ms)
+{
+    struct wait_walk *walk = arg;
+    const struct redo *redo = &walk->s->redo;
+    const struct job *job = c->session != NULL ? c->session->job : NULL;
+
+    if (!wait_report_wants_job(walk, job))
+        return true;
+    begin_connection(walk, c, job, "durable push", since_ms);
+    snprintf(walk->w.on, sizeof walk->w.on, "the disk: %" PRIu64 " pieces of the redo log are not on it",
+             redo->committed - MIN(redo->committed, redo->durable));
+    return wait_report_show(walk);
+}
+
+static void
+save_waits_on(const struct save *save, const struct save_request *r, bool running, char *out, size_t size)
+{
+    if (running)
+        snprintf(out, size, "%" PRIu64 " of %" PRIu64 " blocks are read", save->passed_len, save->len);
+    else if (r->at_clock)
+        snprintf(out, size, "clock %" PRIu64, r->clock);
+    else
+        snprintf(out, size, "%s", save->state == SAVE_IDLE ? "its turn" : "the save that runs");
+}
+
+static bool
+wait_report_for_saves(struct wait_walk *walk, const struct save_request *list, bool running)
+{
+    const struct save_request *r;
+
+    DL_FOREACH (list, r) {
+        const struct job *job = r->job_id != 0 ? walk->s->jobs_by_id[r->job_id] : NULL;
+
+        if (walk->only[0] != '\0' && !wait_report_wants_job(walk, job))
+            continue;
+        begin_connection(walk, r->connection, job, r->job_id != 0 ? "checkpoint" : "save", r->since_ms);
+        save_waits_on(&walk->s->save, r, running, walk->w.on, sizeof walk->w.on);
+        if (!running && r->at_clock)
+            walk->w.on_clock = r->clock;
+        if (!wait_report_show(walk))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Groups that form ---- */
+
+struct group_walk {
+    struct wait_walk *walk;
+    bool whole;
+};
+
+static bool
+wait_in_rendezvous(void *arg, const struct rendezvous_wait *wait)
+{
+    struct group_walk *group = arg;
+    struct wait_walk *walk = group->walk;
+
+    wait_report_begin(walk, "", wait->since_ms);
+    snprintf(walk->w.what, sizeof walk->w.what, "meeting %s", wait->name);
+    walk->w.task = wait->task;
+    walk->w.on_len = MIN(wait->missing_len, (uint32_t)MIN(WAIT_REPORT_ON_MAX, ARRAY_LEN(wait->missing)));
+    memcpy(walk->w.on_task, wait->missing, walk->w.on_len * sizeof wait->missing[0]);
+    return group->whole = wait_report_show(walk);
+}
+
+/* They are of no job. */
+static bool
+wait_report_for_groups(struct wait_walk *walk)
+{
+    struct group_walk group = {walk, true};
+
+    if (walk->only[0] == '\0')
+        rendezvous_core_each(&walk->s->rendezvous, wait_in_rendezvous, &group);
+    return group.whole;
+}
+
+bool
+wait_report_each(const struct shard *s, uint64_t now_ms, const char *job, wait_report_visit visit, void *arg)
+{
+    struct wait_walk walk = {.s = s, .now_ms = now_ms, .only = job, .visit = visit, .arg = arg};
+
+    for (uint32_t id = 1; id <= s->jobs_len; id++)
+        if (wait_report_wants_job(&walk, s->jobs_by_id[id]) && !wait_report_in_job(&walk, s->jobs_by_id[id]))
+            return false;
+    return wait_report_for_variables(&walk) && durable_acks_each(s, wait_for_disk, &walk) &&
+           wait_report_for_saves(&walk, s->save.answering, true) &&
+           wait_report_for_saves(&walk, s->save.waiting, false) && wait_report_for_groups(&walk);
+}

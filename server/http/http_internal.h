@@ -1,0 +1,166 @@
+/* All that an HTTP server is, for its modules: http.c (its life), http_listener.c (connections and their deadlines),
+ * http_tls.c (its certificate), http_figures.c (what the loop gives), http_answer.c (who is told what), http_trace.c
+ * (what the loop did). */
+#ifndef SERVER_HTTP_INTERNAL_H
+#define SERVER_HTTP_INTERNAL_H
+
+#include <limits.h>
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+#include "common/core/base/base.h"
+#include "common/core/cluster/address.h"
+#include "common/net/tls.h"
+#include "server/access/certificate.h"
+#include "server/access/http_tokens.h"
+#include "server/core/metrics/history.h"
+#include "server/http/http.h"
+
+struct http_route;
+
+/* A connection, for its deadline. */
+struct http_conn {
+    int fd;
+    uint64_t since_ms;
+    bool asked;   /* its request is whole */
+    bool hung_up; /* nothing more will come */
+    bool ended;   /* by us */
+    struct http_conn *prev, *next;
+};
+
+/* A libmicrohttpd, plain or with a certificate, and its connections. It keeps the certificate that it was started with,
+ * so another one is started for a new certificate. The newest takes newcomers; one that another has replaced ends with
+ * its last connection, so that no answer under way is cut off. */
+struct http_listener {
+    struct http *http;
+    struct MHD_Daemon *daemon;
+    int epoll_fd; /* libmicrohttpd's */
+    unsigned conns_len;
+    struct tls_pem pem; /* empty: it is plain */
+    char complaint[200];
+    struct http_listener *prev, *next;
+};
+
+enum http_outcome {
+    HTTP_WAITING, /* for figures */
+    HTTP_GIVEN,   /* they are there */
+    HTTP_LATE,    /* they did not come in time */
+    HTTP_ALONE    /* the loop gives none: it has not begun, or has ended */
+};
+
+/* A request that needs figures. */
+struct http_request {
+    struct MHD_Connection *connection;
+    const struct http_route *route;
+    enum http_outcome outcome;
+    bool uses; /* the figures that were given, from now until it is answered */
+    uint64_t since_us;
+    struct http_request *prev, *next; /* while it waits */
+};
+
+struct http {
+    char address[ADDRESS_MAX];
+    bool local; /* no other machine reaches it */
+    const char *version;
+    pthread_t thread;
+    uv_mutex_t lock;
+    int wake_fd; /* eventfd: something under the lock has changed */
+
+    /* Under the lock. */
+    bool stopping;
+    bool attached, detached; /* the loop gives figures; it did, and does no more */
+    bool asked;              /* the loop is to fill the figures in: they are its own until it has */
+    bool given;              /* it has, or will not any more */
+    uint64_t beat_ms;
+    struct http_tokens tokens;
+    char durable_file[PATH_MAX];     /* "": there is none */
+    const struct timeline *timeline; /* while attached */
+    uint32_t shard;                  /* the same */
+    struct http_listener *fresh;     /* to be the newest */
+
+    /* The loop's. */
+    uv_async_t async;
+    http_measure measure;
+    void *arg;
+    struct certificate certificate; /* of the newest listener */
+
+    /* The HTTP thread's; the figures while they are not asked for. */
+    struct metrics *figures;
+    struct history *history;
+    struct metrics_http counts;
+    double start_seconds;
+    bool asking;
+    bool attends; /* the loop, when it was last looked at */
+    uint64_t asked_us, may_ask_us;
+    struct http_listener *listeners; /* newest last */
+    int listen_fd;
+    uint64_t accept_ms; /* no newcomer is accepted before this: there were no descriptors */
+    struct http_conn *conns;
+    unsigned conns_len;
+    struct http_request *waiting; /* in order of arrival */
+    unsigned uses;                /* requests that use the figures: the loop is not asked for others meanwhile */
+};
+
+double http_unix_seconds(void);
+
+/* The lock is held, and let go here; the HTTP thread looks at what has changed. */
+void http_tell(struct http *h);
+
+/* ---- http_listener.c ---- */
+
+/* Any thread. With what tls shows; NULL: plain. PS_ERR_UNSUPPORTED: libmicrohttpd has no TLS; PS_ERR_CONFIG: it does
+ * not take this certificate; PS_ERR_NOMEM. */
+enum ps_err http_listener_new(struct http *h, const struct tls *tls, struct http_listener **out,
+                              struct ps_error *e) PS_MUST_USE;
+void http_listener_free(struct http_listener *listener); /* accepts NULL */
+
+/* The others on the HTTP thread. A fresh listener takes newcomers from now on; those that are empty go. */
+void http_listeners_change(struct http *h);
+void http_listeners_accept(struct http *h);
+void http_listeners_run(struct http *h);
+void http_listeners_close_overdue(struct http *h); /* whoever's time is up */
+void http_listeners_close(struct http *h);
+
+/* ---- http_tls.c ---- */
+
+/* A listener with certificate and key of these files, NULL: plain. Any thread. shown: its certificate. */
+enum ps_err http_tls_listener(struct http *h, const struct tls_files *files, struct http_listener **out,
+                              struct certificate *shown, struct ps_error *e) PS_MUST_USE;
+
+/* ---- http_figures.c, on the HTTP thread ---- */
+
+/* Ask for figures if somebody waits and it may be; end the waits that are over. */
+void http_figures_go_on(struct http *h);
+
+/* All who wait are told that there are none. */
+void http_figures_end(struct http *h);
+
+/* This request is answered, or gone. */
+void http_figures_used(struct http *h, struct http_request *r);
+
+/* When it wants to be called again at the latest; UINT64_MAX: when it is woken. */
+uint64_t http_figures_due(const struct http *h);
+
+/* The loop gives figures; else *state says why not. */
+bool http_figures_come(struct http *h, enum metrics_state *state);
+
+/* How long the loop has not turned; 0: it does not give figures, or does. */
+uint64_t http_figures_stuck_ms(struct http *h);
+
+/* ---- http_answer.c: libmicrohttpd's callbacks ---- */
+
+enum MHD_Result http_answer(void *http, struct MHD_Connection *connection, const char *url, const char *method,
+                            const char *version, const char *body, size_t *body_len, void **request);
+void http_answered(void *http, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode how);
+
+/* ---- http_trace.c ---- */
+
+/* What the loop did lately, in Chrome's trace format; empty where there is no loop. Heap; NULL: no memory. */
+char *http_trace_text(struct http *h);
+
+/* ---- http_process.c ---- */
+
+void http_process_read(struct metrics_process *p);
+
+#endif

@@ -1,0 +1,154 @@
+#include "server/daemon/in_flight.h"
+
+#include "tests/unit/kits/check_main.h"
+
+static struct in_flight f;
+static struct in_flight_part a, b, c;
+
+static void
+in_flight_setup(void)
+{
+    in_flight_init(&f, 100, 40);
+    a = b = c = (struct in_flight_part){0};
+}
+
+START_TEST(payload_waits_until_another_left)
+{
+    ck_assert(in_flight_admit(&f, &a, 60));
+    ck_assert(in_flight_admit(&f, &b, 40));
+    ck_assert(!in_flight_admit(&f, &c, 10));
+    ck_assert_ptr_null(in_flight_next(&f));
+    in_flight_leave(&f, &b, 40);
+    ck_assert_ptr_eq(in_flight_next(&f), &c);
+    ck_assert_uint_eq(c.incoming, 10);
+    ck_assert_uint_eq(c.wanted, 0);
+    ck_assert_uint_eq(in_flight_bytes(&f), 70);
+    ck_assert_ptr_null(in_flight_next(&f));
+}
+END_TEST
+
+START_TEST(large_one_is_not_overtaken_by_small_ones)
+{
+    ck_assert(in_flight_admit(&f, &a, 80));
+    ck_assert(!in_flight_admit(&f, &b, 40));
+    ck_assert(!in_flight_admit(&f, &c, 1)); /* would fit, but b waits */
+    in_flight_leave(&f, &a, 80);
+    ck_assert_ptr_eq(in_flight_next(&f), &b);
+    ck_assert_ptr_eq(in_flight_next(&f), &c);
+}
+END_TEST
+
+START_TEST(one_is_let_in_however_large_it_is)
+{
+    ck_assert(in_flight_admit(&f, &a, 1000));
+    in_flight_leave(&f, &a, 1000);
+    in_flight_queue(&f, &b, 500); /* answers that nobody fetches do not stop everything */
+    ck_assert(in_flight_admit(&f, &a, 10));
+    ck_assert(!in_flight_admit(&f, &c, 10));
+    in_flight_leave(&f, &a, 10);
+    ck_assert_ptr_eq(in_flight_next(&f), &c);
+}
+END_TEST
+
+START_TEST(own_answers_count_against_the_own_cap)
+{
+    ck_assert(in_flight_admit(&f, &a, 10));
+    in_flight_queue(&f, &b, 35);
+    ck_assert(!in_flight_admit(&f, &b, 10));
+    ck_assert(!in_flight_admit(&f, &c, 10));
+    ck_assert_ptr_eq(in_flight_next(&f), &c); /* passes b, which waits for itself */
+    ck_assert_ptr_null(in_flight_next(&f));
+    in_flight_sent(&f, &b, 35);
+    ck_assert_ptr_eq(in_flight_next(&f), &b);
+}
+END_TEST
+
+START_TEST(connection_that_does_not_fetch_is_stuffed)
+{
+    in_flight_queue(&f, &a, 40);
+    ck_assert(!in_flight_stuffed(&f, &a));
+    in_flight_queue(&f, &a, 1);
+    ck_assert(in_flight_stuffed(&f, &a));
+    in_flight_sent(&f, &a, 11);
+    ck_assert(!in_flight_stuffed(&f, &a));
+    in_flight_queue(&f, &b, 80); /* past the whole cap, a moderate one is stuffed too */
+    ck_assert(in_flight_stuffed(&f, &a));
+    ck_assert(!in_flight_stuffed(&f, &c));
+}
+END_TEST
+
+START_TEST(who_goes_leaves_the_queue_and_the_count)
+{
+    ck_assert(in_flight_admit(&f, &a, 100));
+    ck_assert(!in_flight_admit(&f, &b, 10));
+    ck_assert(!in_flight_admit(&f, &c, 10));
+    in_flight_forget(&f, &c);
+    in_flight_forget(&f, &a);
+    ck_assert_ptr_eq(in_flight_next(&f), &b);
+    ck_assert_ptr_null(in_flight_next(&f));
+    in_flight_forget(&f, &b);
+    ck_assert_uint_eq(in_flight_bytes(&f), 0);
+    ck_assert(in_flight_admit(&f, &c, 10)); /* the queue's end is where it should be */
+    ck_assert(!in_flight_admit(&f, &a, 200));
+    in_flight_forget(&f, &c);
+    ck_assert_ptr_eq(in_flight_next(&f), &a);
+}
+END_TEST
+
+/* Anything in any order: counts agree with the parts, and who waits gets in when all others have gone. */
+START_TEST(random_traffic_never_loses_a_byte_or_a_waiter)
+{
+    enum { PARTS = 8 };
+    struct test_rng r = {test_seed()};
+    struct in_flight_part part[PARTS] = {{0}}, *next;
+
+    for (int step = 0; step < 20000; step++) {
+        struct in_flight_part *p = &part[test_below(&r, PARTS)];
+        uint64_t incoming = 0, outgoing = 0, len = 1 + test_below(&r, 60);
+
+        switch (test_below(&r, 4)) {
+        case 0:
+            if (p->incoming == 0 && p->wanted == 0)
+                (void)in_flight_admit(&f, p, len);
+            break;
+        case 1:
+            in_flight_leave(&f, p, p->incoming);
+            break;
+        case 2:
+            in_flight_queue(&f, p, len);
+            break;
+        default:
+            in_flight_sent(&f, p, p->outgoing);
+        }
+        while ((next = in_flight_next(&f)) != NULL)
+            ck_assert_uint_gt(next->incoming, 0);
+        for (int i = 0; i < PARTS; i++) {
+            incoming += part[i].incoming;
+            outgoing += part[i].outgoing;
+        }
+        ck_assert_uint_eq(f.incoming, incoming);
+        ck_assert_uint_eq(f.outgoing, outgoing);
+        ck_assert(f.first == NULL || f.incoming > 0);
+    }
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("in_flight");
+    TCase *tc = tcase_create("in_flight");
+
+    tcase_add_checked_fixture(tc, in_flight_setup, NULL);
+    tcase_add_test(tc, payload_waits_until_another_left);
+    tcase_add_test(tc, large_one_is_not_overtaken_by_small_ones);
+    tcase_add_test(tc, one_is_let_in_however_large_it_is);
+    tcase_add_test(tc, own_answers_count_against_the_own_cap);
+    tcase_add_test(tc, connection_that_does_not_fetch_is_stuffed);
+    tcase_add_test(tc, who_goes_leaves_the_queue_and_the_count);
+    tcase_add_test(tc, random_traffic_never_loses_a_byte_or_a_waiter);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
