@@ -12,7 +12,7 @@
 #include "tests/remove_tree.h"
 
 static void
-need(int good, const char *what)
+certs_need(int good, const char *what)
 {
     if (good)
         return;
@@ -25,13 +25,13 @@ void
 certs_open(struct certs *c)
 {
     *c = (struct certs){.dir = "/tmp/psd-certs-XXXXXX"};
-    need(mkdtemp(c->dir) != NULL, "no directory");
+    certs_need(mkdtemp(c->dir) != NULL, "no directory");
 }
 
 void
 certs_close(struct certs *c)
 {
-    need(remove_tree(c->dir) == 0, "the directory stays");
+    certs_need(remove_tree(c->dir) == 0, "the directory stays");
 }
 
 const char *
@@ -48,7 +48,7 @@ certs_write(struct certs *c, const char *file, const char *text)
 {
     FILE *f = fopen(certs_path(c, file), "w");
 
-    need(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0, "cannot write a file");
+    certs_need(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0, "cannot write a file");
 }
 
 /* ---- One ---- */
@@ -67,7 +67,7 @@ open_of(struct certs *c, const char *file, const char *what)
 {
     FILE *f = fopen(path_of(c, file, what), "r");
 
-    need(f != NULL, "no such issuer");
+    certs_need(f != NULL, "no such issuer");
     return f;
 }
 
@@ -77,7 +77,7 @@ read_cert(struct certs *c, const char *file)
     FILE *f = open_of(c, file, "pem");
     X509 *cert = PEM_read_X509(f, NULL, NULL, NULL);
 
-    need(cert != NULL, "a certificate that cannot be read");
+    certs_need(cert != NULL, "a certificate that cannot be read");
     fclose(f);
     return cert;
 }
@@ -98,7 +98,7 @@ read_key(struct certs *c, const char *file)
     FILE *f = open_of(c, file, "key");
     EVP_PKEY *key = PEM_read_PrivateKey(f, NULL, NULL, NULL);
 
-    need(key != NULL, "an issuer's key that cannot be read");
+    certs_need(key != NULL, "an issuer's key that cannot be read");
     fclose(f);
     return key;
 }
@@ -109,16 +109,16 @@ new_key(void)
     EVP_PKEY_CTX *make = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, NULL);
     EVP_PKEY *key = NULL;
 
-    need(make != NULL && EVP_PKEY_keygen_init(make) == 1 &&
-             EVP_PKEY_CTX_set_ec_paramgen_curve_nid(make, NID_X9_62_prime256v1) == 1 &&
-             EVP_PKEY_keygen(make, &key) == 1,
-         "no key");
+    certs_need(make != NULL && EVP_PKEY_keygen_init(make) == 1 &&
+                   EVP_PKEY_CTX_set_ec_paramgen_curve_nid(make, NID_X9_62_prime256v1) == 1 &&
+                   EVP_PKEY_keygen(make, &key) == 1,
+               "no key");
     EVP_PKEY_CTX_free(make);
     return key;
 }
 
 static void
-extend(X509 *cert, X509 *issuer, int nid, const char *value)
+certs_extend(X509 *cert, X509 *issuer, int nid, const char *value)
 {
     X509V3_CTX context;
     X509_EXTENSION *x;
@@ -127,42 +127,42 @@ extend(X509 *cert, X509 *issuer, int nid, const char *value)
         return;
     X509V3_set_ctx(&context, issuer, cert, NULL, NULL, 0);
     x = X509V3_EXT_conf_nid(NULL, &context, nid, value);
-    need(x != NULL && X509_add_ext(cert, x, -1) == 1, value);
+    certs_need(x != NULL && X509_add_ext(cert, x, -1) == 1, value);
     X509_EXTENSION_free(x);
 }
 
 static void
-fill(X509 *cert, const struct cert_spec *spec, EVP_PKEY *key)
+certs_fill(X509 *cert, const struct cert_spec *spec, EVP_PKEY *key)
 {
     static long serial;
     const char *cn = spec->cn != NULL ? spec->cn : spec->file;
     bool usual = spec->from_s == 0 && spec->until_s == 0;
 
-    need(X509_set_version(cert, 2) == 1 && ASN1_INTEGER_set(X509_get_serialNumber(cert), ++serial) == 1 &&
-             X509_gmtime_adj(X509_getm_notBefore(cert), usual ? -CERTS_HOUR_S : spec->from_s) != NULL &&
-             X509_gmtime_adj(X509_getm_notAfter(cert), usual ? 60 * 24 * CERTS_HOUR_S : spec->until_s) != NULL &&
-             X509_set_pubkey(cert, key) == 1 &&
-             X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_UTF8, (const unsigned char *)cn, -1,
-                                        -1, 0) == 1,
-         "cannot fill a certificate");
+    certs_need(X509_set_version(cert, 2) == 1 && ASN1_INTEGER_set(X509_get_serialNumber(cert), ++serial) == 1 &&
+                   X509_gmtime_adj(X509_getm_notBefore(cert), usual ? -CERTS_HOUR_S : spec->from_s) != NULL &&
+                   X509_gmtime_adj(X509_getm_notAfter(cert), usual ? 60 * 24 * CERTS_HOUR_S : spec->until_s) != NULL &&
+                   X509_set_pubkey(cert, key) == 1 &&
+                   X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_UTF8,
+                                              (const unsigned char *)cn, -1, -1, 0) == 1,
+               "cannot fill a certificate");
 }
 
 /* Whoever reads it finds the old one or the new one. */
 static void
-put(struct certs *c, const struct cert_spec *spec, X509 *cert, EVP_PKEY *key)
+certs_put(struct certs *c, const struct cert_spec *spec, X509 *cert, EVP_PKEY *key)
 {
     const char *fresh = certs_path(c, "fresh");
     FILE *f = fopen(fresh, "w");
 
-    need(f != NULL && PEM_write_X509(f, cert) == 1 && fclose(f) == 0 &&
-             rename(fresh, path_of(c, spec->file, "pem")) == 0,
-         "cannot write a certificate");
+    certs_need(f != NULL && PEM_write_X509(f, cert) == 1 && fclose(f) == 0 &&
+                   rename(fresh, path_of(c, spec->file, "pem")) == 0,
+               "cannot write a certificate");
     f = fopen(fresh, "w");
-    need(f != NULL &&
-             PEM_write_PrivateKey(f, key, spec->passphrase != NULL ? EVP_aes_128_cbc() : NULL, NULL, 0, NULL,
-                                  (void *)(uintptr_t)spec->passphrase) == 1 &&
-             fclose(f) == 0 && rename(fresh, path_of(c, spec->file, "key")) == 0,
-         "cannot write a key");
+    certs_need(f != NULL &&
+                   PEM_write_PrivateKey(f, key, spec->passphrase != NULL ? EVP_aes_128_cbc() : NULL, NULL, 0, NULL,
+                                        (void *)(uintptr_t)spec->passphrase) == 1 &&
+                   fclose(f) == 0 && rename(fresh, path_of(c, spec->file, "key")) == 0,
+               "cannot write a key");
 }
 
 void
@@ -171,17 +171,18 @@ certs_make(struct certs *c, const struct cert_spec *spec)
     EVP_PKEY *key = new_key(), *signer = spec->issuer != NULL ? read_key(c, spec->issuer) : key;
     X509 *cert = X509_new(), *issuer = spec->issuer != NULL ? read_cert(c, spec->issuer) : cert;
 
-    need(cert != NULL, "no memory");
-    fill(cert, spec, key);
-    need(X509_set_issuer_name(cert, X509_get_subject_name(issuer)) == 1, "no issuer");
-    extend(cert, issuer, NID_basic_constraints, spec->issuer == NULL || spec->signs ? "critical,CA:TRUE" : "CA:FALSE");
-    extend(cert, issuer, NID_subject_key_identifier, "hash");
+    certs_need(cert != NULL, "no memory");
+    certs_fill(cert, spec, key);
+    certs_need(X509_set_issuer_name(cert, X509_get_subject_name(issuer)) == 1, "no issuer");
+    certs_extend(cert, issuer, NID_basic_constraints,
+                 spec->issuer == NULL || spec->signs ? "critical,CA:TRUE" : "CA:FALSE");
+    certs_extend(cert, issuer, NID_subject_key_identifier, "hash");
     if (spec->issuer != NULL)
-        extend(cert, issuer, NID_authority_key_identifier, "keyid");
-    extend(cert, issuer, NID_subject_alt_name, spec->names);
-    extend(cert, issuer, NID_ext_key_usage, spec->usage);
-    need(X509_sign(cert, signer, EVP_sha256()) > 0, "cannot sign");
-    put(c, spec, cert, key);
+        certs_extend(cert, issuer, NID_authority_key_identifier, "keyid");
+    certs_extend(cert, issuer, NID_subject_alt_name, spec->names);
+    certs_extend(cert, issuer, NID_ext_key_usage, spec->usage);
+    certs_need(X509_sign(cert, signer, EVP_sha256()) > 0, "cannot sign");
+    certs_put(c, spec, cert, key);
     if (signer != key) {
         EVP_PKEY_free(signer);
         X509_free(issuer);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "client/api/client_state.h"
-#include "client/api/recorder.h"
+#include "client/api/trace_recorder.h"
 #include "client/core/shards/variable.h"
 
 /* The core's variables of a call; NULL with *err set. */
@@ -163,7 +163,7 @@ ps_client_push_pull_start(ps_client *c, size_t n, ps_var *const vars[], const fl
                           const struct ps_push_options *options, ps_op **op, struct ps_error *error)
 {
     if (out == NULL)
-        return ps_fail(error, PS_ERR_INVALID, "push and pull: there is no place for the values");
+        return ps_fail(error, PS_ERR_INVALID, "push and pull: there is no buffer for the values");
     return push_start(c, n, vars, grads, out, options, op, error);
 }
 
@@ -198,7 +198,7 @@ tick_start(ps_client *c, ps_op **op, struct ps_error *error)
 static void
 step_over(const ps_client *c)
 {
-    recorder_tick(ps_client_clock(c) - 1);
+    trace_recorder_tick(ps_client_clock(c) - 1);
 }
 
 enum ps_err

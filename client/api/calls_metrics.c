@@ -1,7 +1,7 @@
 /* The public calls about metrics: what this worker sums up, and the sum over all workers. */
 #include <string.h>
 
-#include "client/api/asking.h"
+#include "client/api/broadcast_query.h"
 #include "proto/psd.pb-c.h"
 
 enum ps_err
@@ -17,7 +17,7 @@ ps_client_set_metrics(ps_client *c, size_t n, const double *values, struct ps_er
     return err;
 }
 
-struct wanted {
+struct metrics_query {
     double *sums; /* [n] */
     size_t n;
 };
@@ -25,7 +25,7 @@ struct wanted {
 static void
 take_metrics(void *arg, const Psd__JobReport *m)
 {
-    const struct wanted *wanted = arg;
+    const struct metrics_query *wanted = arg;
 
     memset(wanted->sums, 0, wanted->n * sizeof *wanted->sums);
     if (m->n_metrics > 0)
@@ -35,12 +35,12 @@ take_metrics(void *arg, const Psd__JobReport *m)
 enum ps_err
 ps_client_metrics(ps_client *c, size_t n, double *sums, int timeout_ms, struct ps_error *error)
 {
-    struct wanted wanted = {sums, n};
+    struct metrics_query wanted = {sums, n};
     enum ps_err err;
 
     if ((err = call_need(c, sums, error)) != PS_OK)
         return err;
     if (n == 0 || n > PS_METRICS_MAX)
         return ps_fail(error, PS_ERR_INVALID, "%zu metrics; 1 to %d can be asked for", n, PS_METRICS_MAX);
-    return asking_job(c, take_metrics, &wanted, timeout_ms, error);
+    return broadcast_query_job(c, take_metrics, &wanted, timeout_ms, error);
 }

@@ -57,7 +57,7 @@ call_held_started(struct ps_op *op, enum ps_err err, ps_op **out)
     ps_client *c = op->client;
 
     op->start = ++c->starts;
-    if (!client_holds(c))
+    if (!client_has_held(c))
         c->held_from = op->start;
     c->holding = !c->progress.runs;
     err = call_started(op, err, out);
@@ -69,7 +69,7 @@ enum ps_err
 call_need(const ps_client *c, const void *out, struct ps_error *e)
 {
     if (c == NULL || out == NULL)
-        return ps_fail(e, PS_ERR_INVALID, "the client, or the place for the result, is NULL");
+        return ps_fail(e, PS_ERR_INVALID, "the client, or the pointer for the result, is NULL");
     return PS_OK;
 }
 
@@ -86,13 +86,13 @@ op_near(void *arg)
 {
     struct ps_op *op = arg;
 
-    core_op_ask_why(op->client->core, op->core);
+    core_op_query_delay(op->client->core, op->core);
 }
 
 static bool
 may_be_held(const ps_op *op)
 {
-    return client_holds(op->client) && op->start >= op->client->held_from;
+    return client_has_held(op->client) && op->start >= op->client->held_from;
 }
 
 enum ps_err
@@ -209,7 +209,7 @@ ps_op_wait_any(size_t n, ps_op *const ops[], int timeout_ms, size_t *index, stru
     uint64_t ms;
 
     if (c == NULL || index == NULL)
-        return ps_fail(error, PS_ERR_INVALID, "waiting needs operations of one client, and a place for the index");
+        return ps_fail(error, PS_ERR_INVALID, "waiting needs operations of one client, and a pointer for the index");
     client_enter(c);
     w.op = first_to_come(&a);
     ms = client_timeout(c, timeout_ms);

@@ -18,7 +18,7 @@ var_handle(ps_client *c, struct core_var *core)
 
 /* Within client_enter(). */
 static enum ps_err
-declare(ps_client *c, const struct ps_var_spec *spec, ps_var **out, ps_op **op, struct ps_error *e)
+variable_declare_start(ps_client *c, const struct ps_var_spec *spec, ps_var **out, ps_op **op, struct ps_error *e)
 {
     struct ps_op *handle = call_new(c);
     struct core_var *v;
@@ -42,7 +42,7 @@ ps_client_declare_start(ps_client *c, const struct ps_var_spec *spec, ps_var **o
     if ((err = call_need(c, out, error)) != PS_OK || (err = call_need(c, op, error)) != PS_OK)
         return err;
     client_enter(c);
-    err = declare(c, spec, out, op, error);
+    err = variable_declare_start(c, spec, out, op, error);
     client_leave(c);
     return err;
 }
@@ -60,7 +60,7 @@ ps_client_declare(ps_client *c, const struct ps_var_spec *spec, ps_var **out, st
 
 /* Within client_enter(). */
 static enum ps_err
-attach(ps_client *c, const char *name, ps_var **out, struct ps_error *e)
+variable_attach(ps_client *c, const char *name, ps_var **out, struct ps_error *e)
 {
     struct ps_op *op = call_new(c);
     enum ps_err err;
@@ -86,7 +86,7 @@ ps_client_attach(ps_client *c, const char *name, ps_var **out, struct ps_error *
     if ((err = call_need(c, out, error)) != PS_OK)
         return err;
     client_enter(c);
-    err = attach(c, name, out, error);
+    err = variable_attach(c, name, out, error);
     client_leave(c);
     return err;
 }

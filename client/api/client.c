@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/api/alignment.h"
 #include "client/api/client_state.h"
-#include "client/api/recorder.h"
+#include "client/api/clock_offset.h"
+#include "client/api/trace_recorder.h"
 #include "common/core/wire/wire.h"
 #include "common/net/conn_credentials.h"
 
@@ -41,7 +41,7 @@ client_leave(const ps_client *client)
     ps_client *c = (ps_client *)client;
 
     if (c->progress.runs)
-        progress_leave(&c->progress, client_stand(c));
+        progress_leave(&c->progress, client_progress_status(c));
 }
 
 static void
@@ -97,7 +97,7 @@ client_may_hold(const ps_client *c, const struct net_link *n)
 }
 
 bool
-client_holds(const ps_client *c)
+client_has_held(const ps_client *c)
 {
     for (uint32_t i = 0; i < c->shards; i++)
         if (c->links[i].held_bytes > 0)
@@ -247,7 +247,7 @@ wait_joined(ps_client *c, uint64_t timeout_ms, struct ps_error *e)
 }
 
 static bool
-something_came(void *arg)
+client_on_activity(void *arg)
 {
     const ps_client *c = arg;
 
@@ -260,8 +260,8 @@ make_loop(ps_client *c, struct ps_error *e)
     if (uv_loop_init(&c->loop) != 0)
         return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
     c->loop.data = c;
-    loop_alarm_init(&c->alarm, &c->loop);
-    loop_wakeup_init(&c->news, &c->loop, something_came, c);
+    loop_timer_init(&c->timer, &c->loop);
+    loop_wakeup_init(&c->news, &c->loop, client_on_activity, c);
     switch (conn_pool_init(&c->pool, &c->loop)) {
     case PS_OK:
         return PS_OK;
@@ -302,13 +302,13 @@ client_free(ps_client *c)
         while (c->conns > 0)
             uv_run(&c->loop, UV_RUN_ONCE);
         conn_pool_finish(&c->pool);
-        loop_alarm_close(&c->alarm);
+        loop_timer_close(&c->timer);
         loop_wakeup_close(&c->news);
         uv_run(&c->loop, UV_RUN_DEFAULT);
         uv_loop_close(&c->loop);
     }
     if (c->recorded)
-        recorder_close();
+        trace_recorder_close();
     core_free(c->core);
     net_finish(c);
     free_handles(c);
@@ -345,7 +345,7 @@ ps_client_open(const ps_cluster *cluster, const struct ps_client_options *option
     enum ps_err err;
 
     if (cluster == NULL || out == NULL)
-        return ps_fail(error, PS_ERR_INVALID, "opening a client needs a cluster and a place to put the client");
+        return ps_fail(error, PS_ERR_INVALID, "opening a client needs a cluster and a pointer for the client");
     *out = NULL;
     if ((err = client_options_check(options != NULL ? options : &defaults, cluster, error)) != PS_OK)
         return err;
@@ -357,7 +357,7 @@ ps_client_open(const ps_cluster *cluster, const struct ps_client_options *option
     }
     c->recorded = !c->options.observer;
     if (c->recorded)
-        recorder_open(ps_cluster_task(cluster));
+        trace_recorder_open(ps_cluster_task(cluster));
     *out = c;
     return PS_OK;
 }
@@ -365,7 +365,7 @@ ps_client_open(const ps_cluster *cluster, const struct ps_client_options *option
 /* ---- Closing ---- */
 
 /* Before a goodbye. */
-struct farewell {
+struct goodbye_wait {
     const struct core *core;
     bool (*so_far)(const struct core *c);
 };
@@ -374,7 +374,7 @@ struct farewell {
 static bool
 so_far_or_failed(void *arg)
 {
-    const struct farewell *f = arg;
+    const struct goodbye_wait *f = arg;
 
     return f->so_far(f->core) || core_fatal(f->core, NULL) != PS_OK;
 }
@@ -382,7 +382,7 @@ so_far_or_failed(void *arg)
 static bool
 wait_before_goodbye(ps_client *c, bool (*so_far)(const struct core *c), uint64_t timeout_ms)
 {
-    struct farewell f = {c->core, so_far};
+    struct goodbye_wait f = {c->core, so_far};
     struct client_wait w = {.ready = so_far_or_failed, .arg = &f};
 
     return client_wait(c, &w, timeout_ms);
@@ -411,8 +411,8 @@ ps_client_close(ps_client *c)
     client_perform(c);
     if (wait_before_goodbye(c, core_quiet, (uint64_t)c->options.timeout_ms))
         reach_all(c);
-    if (c->recorded && recorder_writes())
-        alignment_learn(c);
+    if (c->recorded && trace_recorder_writes())
+        clock_offset_learn(c);
     core_goodbye(c->core);
     client_perform(c);
     client_free(c);

@@ -10,10 +10,10 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "client/api/client_internal.h"
 #include "client/api/credentials.h"
-#include "client/api/loop_alarm.h"
+#include "client/api/loop_timer.h"
 #include "client/api/progress.h"
-#include "client/api/pushing.h"
 #include "client/core/shards/core.h"
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/adaptive_spin.h"
@@ -63,12 +63,12 @@ struct ps_client {
     uv_loop_t loop;
     struct conn_pool pool;
     struct credentials credentials;
-    struct loop_alarm alarm; /* ends a wait */
+    struct loop_timer timer; /* ends a wait */
     struct loop_wakeup news; /* keeps a wait from sleeping on what a timer did */
     struct net_link *links;  /* [shards] */
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
-    bool recorded;         /* it counts as one of those who train (recorder.h) */
+    bool recorded;         /* it counts as one of those who train (trace_recorder.h) */
     struct net_out *free_outs;
     uint32_t conns;   /* that exist, closing ones included */
     uv_async_t woken; /* some name was looked up, or `interrupted`; there when `wakes` */
@@ -89,7 +89,7 @@ struct ps_client {
     struct core_var **scratch; /* of one call's variables */
     size_t scratch_room;
 
-    struct progress progress;
+    struct progress_progress progress;
 };
 
 /* ---- client.c ---- */
@@ -102,7 +102,7 @@ void client_perform(ps_client *c);
 
 /* Small pushes and pulls that were held go out. Within client_enter(). */
 void client_release(ps_client *c);
-bool client_holds(const ps_client *c); /* there are some */
+bool client_has_held(const ps_client *c); /* there are some */
 
 /* ---- client_options.c ---- */
 
@@ -122,7 +122,7 @@ void client_turn(ps_client *c, bool wait, uint64_t until_ms);
 
 /* With a progress thread, which drives the client from now on. */
 enum ps_err client_progress(ps_client *c, struct ps_error *e) PS_MUST_USE;
-struct progress_stand client_stand(const ps_client *c);
+struct progress_status client_progress_status(const ps_client *c);
 
 /* Wait until ready(arg) or the deadline (loop time); false: the deadline came. near(arg), if not NULL, is called once a
  * little before. Within client_enter(). */
@@ -157,11 +157,11 @@ enum ps_err call_finish(ps_op *op, int timeout_ms, struct ps_error *e) PS_MUST_U
 /* PS_ERR_INVALID when one of these is NULL. */
 enum ps_err call_need(const ps_client *c, const void *out, struct ps_error *e) PS_MUST_USE;
 
-/* ---- manage.c; within client_enter() ---- */
+/* ---- admin.c; within client_enter() ---- */
 
 /* What every question starts with, and ends with. NULL: out of memory. */
-struct ps_op *ask_new(ps_client *c, struct ps_error *e);
-void ask_free(struct ps_op *op);
+struct ps_op *admin_query_new(ps_client *c, struct ps_error *e);
+void admin_query_free(struct ps_op *op);
 
 /* ---- net.c ---- */
 
@@ -178,9 +178,10 @@ void net_flush(struct net_link *n);
 /* ---- report.c ---- */
 
 /* JSON text of packed Reports (several pages of one): heap, or NULL when out of memory. */
-struct report;
-enum ps_err report_add(struct report **r, struct span packed, bool *more, char *after, size_t after_size) PS_MUST_USE;
-char *report_text(const struct report *r);
-void report_free(struct report *r);
+struct json_report;
+enum ps_err report_add(struct json_report **r, struct span packed, bool *more, char *after,
+                       size_t after_size) PS_MUST_USE;
+char *report_text(const struct json_report *r);
+void report_free(struct json_report *r);
 
 #endif

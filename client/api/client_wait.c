@@ -5,7 +5,7 @@
 #include <sched.h>
 
 #include "client/api/client_state.h"
-#include "client/api/recorder.h"
+#include "client/api/trace_recorder.h"
 #include "common/system/now.h"
 
 #define NEAR_MS 250 /* this long before a deadline the shards are asked who they wait for */
@@ -18,7 +18,7 @@ client_turn(ps_client *c, bool wait, uint64_t until_ms)
     if (!c->holding)
         client_release(c);
     if (wait)
-        loop_alarm_set(&c->alarm, MIN(until_ms, core_next_time(c->core)));
+        loop_timer_set(&c->timer, MIN(until_ms, core_next_time(c->core)));
     c->known = c->activity;
     c->pool.sleeps = wait;
     uv_run(&c->loop, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
@@ -38,13 +38,13 @@ look_first(ps_client *c, const struct client_wait *w)
 {
     uint64_t until;
 
-    if (!client_holds(c) || w->at_once)
+    if (!client_has_held(c) || w->at_once)
         return;
     until = uv_hrtime() + HOLD_US * 1000;
     c->holding = true;
     do
         client_turn(c, false, 0);
-    while (!w->ready(w->arg) && client_holds(c) && uv_hrtime() < until);
+    while (!w->ready(w->arg) && client_has_held(c) && uv_hrtime() < until);
     c->holding = false;
 }
 
@@ -107,14 +107,14 @@ loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
 
 /* ---- With a progress thread ---- */
 
-struct progress_stand
-client_stand(const ps_client *c)
+struct progress_status
+client_progress_status(const ps_client *c)
 {
-    return (struct progress_stand){
+    return (struct progress_status){
         .news = c->wake, .next_ms = core_next_time(c->core), .changes = core_changes(c->core)};
 }
 
-static struct progress_stand
+static struct progress_status
 thread_turn(void *owner)
 {
     ps_client *c = owner;
@@ -125,7 +125,7 @@ thread_turn(void *owner)
     core_time(c->core, uv_now(&c->loop));
     client_perform(c);
     c->wake |= c->activity != before;
-    return client_stand(c);
+    return client_progress_status(c);
 }
 
 static bool
@@ -149,7 +149,7 @@ client_progress(ps_client *c, struct ps_error *e)
 {
     static const struct progress_user user = {.turn = thread_turn, .sleep = thread_sleep, .wake = thread_wake};
 
-    loop_alarm_stop(&c->alarm);
+    loop_timer_stop(&c->timer);
     c->pool.sleeps = false; /* in the thread's own poll alone */
     return progress_start(&c->progress, &c->loop, &user, c, e);
 }
@@ -160,7 +160,7 @@ thread_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     uint64_t near = MIN(NEAR_MS, timeout_ms / 4);
     struct timespec end = monotonic_in(timeout_ms), soon = monotonic_in(timeout_ms - near);
 
-    progress_hurry(&c->progress, client_stand(c)); /* what the caller has started */
+    progress_wake_thread(&c->progress, client_progress_status(c)); /* what the caller has started */
     if (w->near == NULL || timeout_ms < 4)
         return progress_wait(&c->progress, w->ready, w->arg, &end);
     if (progress_wait(&c->progress, w->ready, w->arg, &soon))
@@ -168,7 +168,7 @@ thread_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     w->near(w->arg);
     client_perform(c);
     c->wake = true;
-    progress_hurry(&c->progress, client_stand(c));
+    progress_wake_thread(&c->progress, client_progress_status(c));
     return progress_wait(&c->progress, w->ready, w->arg, &end);
 }
 
@@ -194,7 +194,7 @@ client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     end = uv_hrtime();
     c->waited_us += (end - start) / 1000;
     if (w->op != NULL && c->recorded)
-        recorder_wait(core_op_time(w->op), start, end, ready ? core_op_held_us(w->op) * 1000 : 0,
-                      bytes_moved(c) - moved);
+        trace_recorder_wait(core_op_time(w->op), start, end, ready ? core_op_held_us(w->op) * 1000 : 0,
+                            bytes_moved(c) - moved);
     return ready;
 }

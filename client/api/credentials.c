@@ -5,7 +5,7 @@
 
 /* NULL: none. */
 static const char *
-choose(const char *wanted, const char *variable)
+credentials_choose(const char *wanted, const char *variable)
 {
     const char *text = wanted != NULL ? wanted : getenv(variable);
 
@@ -15,10 +15,10 @@ choose(const char *wanted, const char *variable)
 enum ps_err
 credentials_open(struct credentials *c, const struct credentials_wanted *wanted, bool accepts, struct ps_error *e)
 {
-    struct tls_files files = {.ca = choose(wanted->ca, "PSD_TLS_CA"),
-                              .cert = choose(wanted->cert, "PSD_TLS_CERT"),
-                              .key = choose(wanted->key, "PSD_TLS_KEY")};
-    const char *name = choose(wanted->name, "PSD_TLS_NAME");
+    struct tls_files files = {.ca = credentials_choose(wanted->ca, "PSD_TLS_CA"),
+                              .cert = credentials_choose(wanted->cert, "PSD_TLS_CERT"),
+                              .key = credentials_choose(wanted->key, "PSD_TLS_KEY")};
+    const char *name = credentials_choose(wanted->name, "PSD_TLS_NAME");
     enum ps_err err;
 
     *c = (struct credentials){0};

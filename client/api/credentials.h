@@ -3,7 +3,7 @@
  *
  *     credentials_open(&c, &wanted, false, &e);       // without a CA nothing is encrypted
  *     credentials_connect(&c, conn, "host", &e)       // after conn_init() of a TCP connection, before conn_start()
- *     credentials_accept(&c, conn, DOOR_SILENCE_MS, &e)   // of one that came in
+ *     credentials_accept(&c, conn, ACCEPTOR_SILENCE_MS, &e) // of one that came in
  *     credentials_close(&c);
  *
  * Connecting and accepting do nothing to connections where nothing is encrypted; c may be NULL then. */

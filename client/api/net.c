@@ -181,7 +181,7 @@ static void
 net_meta(struct conn *c, const struct frame_head *head, const void *meta)
 {
     struct net_conn *nc = c->arg;
-    struct core_place place;
+    struct core_payload_dest place;
 
     nc->client->activity++;
     if (nc->link == NULL || nc->offered) {
@@ -363,7 +363,7 @@ net_wake(uv_async_t *async)
     for (uint32_t i = 0; i < c->shards; i++)
         net_resolved(&c->links[i]);
     if (c->interrupted)
-        progress_tell(&c->progress);
+        progress_notify(&c->progress);
 }
 
 static void

@@ -8,39 +8,39 @@
 #define SLEEP_MS 60000
 
 static void
-async_rang(uv_async_t *async)
+async_woken(uv_async_t *async)
 {
-    struct progress *p = async->data;
+    struct progress_progress *p = async->data;
 
-    p->rung = true;
+    p->woken = true;
 }
 
 static void
-tell_changes(struct progress *p, uint64_t changes)
+notify_changes(struct progress_progress *p, uint64_t changes)
 {
-    if (p->told == changes)
+    if (p->notified == changes)
         return;
-    p->told = changes;
-    progress_tell(p);
+    p->notified = changes;
+    progress_notify(p);
 }
 
 /* Returns when the core wants its next turn. */
 static uint64_t
-run_loop(struct progress *p)
+run_loop(struct progress_progress *p)
 {
-    struct progress_stand now;
+    struct progress_status now;
 
     do {
-        p->rung = false;
+        p->woken = false;
         now = p->user->turn(p->owner);
-    } while (now.news || p->rung);
-    tell_changes(p, now.changes);
+    } while (now.news || p->woken);
+    notify_changes(p, now.changes);
     return now.next_ms;
 }
 
 /* How long the thread may sleep, ms. */
 static int
-sleep_ms(struct progress *p, uint64_t next)
+sleep_ms(struct progress_progress *p, uint64_t next)
 {
     uint64_t now = uv_now(p->loop), ms = SLEEP_MS;
     int loop_ms = uv_backend_timeout(p->loop);
@@ -56,7 +56,7 @@ sleep_ms(struct progress *p, uint64_t next)
 static void *
 progress_main(void *arg)
 {
-    struct progress *p = arg;
+    struct progress_progress *p = arg;
     struct pollfd fd = {.events = POLLIN};
     uint64_t next;
     bool quiet;
@@ -80,7 +80,7 @@ progress_main(void *arg)
 
 /* The thread is not there, or not any more. */
 static void
-take_down(struct progress *p)
+take_down(struct progress_progress *p)
 {
     p->runs = false;
     pthread_mutex_destroy(&p->mutex);
@@ -89,12 +89,13 @@ take_down(struct progress *p)
 }
 
 enum ps_err
-progress_start(struct progress *p, uv_loop_t *loop, const struct progress_user *user, void *owner, struct ps_error *e)
+progress_start(struct progress_progress *p, uv_loop_t *loop, const struct progress_user *user, void *owner,
+               struct ps_error *e)
 {
     int rc;
 
-    *p = (struct progress){.user = user, .owner = owner, .loop = loop};
-    if (uv_async_init(loop, &p->async, async_rang) != 0)
+    *p = (struct progress_progress){.user = user, .owner = owner, .loop = loop};
+    if (uv_async_init(loop, &p->async, async_woken) != 0)
         return ps_fail(e, PS_ERR_IO, "cannot start the progress thread: too many open files?");
     p->async.data = p;
     monotonic_cond_init(&p->changed);
@@ -107,7 +108,7 @@ progress_start(struct progress *p, uv_loop_t *loop, const struct progress_user *
 }
 
 void
-progress_stop(struct progress *p)
+progress_stop(struct progress_progress *p)
 {
     if (!p->runs)
         return;
@@ -120,38 +121,38 @@ progress_stop(struct progress *p)
 }
 
 void
-progress_enter(struct progress *p)
+progress_enter(struct progress_progress *p)
 {
     if (p->runs)
         pthread_mutex_lock(&p->mutex);
 }
 
 void
-progress_leave(struct progress *p, struct progress_stand now)
+progress_leave(struct progress_progress *p, struct progress_status now)
 {
     if (!p->runs)
         return;
-    tell_changes(p, now.changes);
-    progress_hurry(p, now);
+    notify_changes(p, now.changes);
+    progress_wake_thread(p, now);
     pthread_mutex_unlock(&p->mutex);
 }
 
 void
-progress_tell(struct progress *p)
+progress_notify(struct progress_progress *p)
 {
     if (p->runs)
         pthread_cond_broadcast(&p->changed);
 }
 
 void
-progress_hurry(struct progress *p, struct progress_stand now)
+progress_wake_thread(struct progress_progress *p, struct progress_status now)
 {
     if (now.news || now.next_ms < p->next_ms)
         uv_async_send(&p->async);
 }
 
 bool
-progress_wait(struct progress *p, bool (*ready)(void *arg), void *arg, const struct timespec *until)
+progress_wait(struct progress_progress *p, bool (*ready)(void *arg), void *arg, const struct timespec *until)
 {
     while (!ready(arg))
         if (pthread_cond_timedwait(&p->changed, &p->mutex, until) != 0)

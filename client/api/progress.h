@@ -11,8 +11,9 @@
  * is zeroed, or was stopped, does not run: entering and leaving do nothing, and the caller drives the loop itself.
  *
  * What a caller changed may concern the sleeping thread: a socket that is full and must be watched, a time that
- * comes sooner. progress_leave() and progress_hurry() then wake it. Descriptors that were added to the loop since its
- * last turn are known to the kernel only after another one: the thread runs the loop until a turn brings nothing new.
+ * comes sooner. progress_leave() and progress_wake_thread() then wake it. Descriptors that were added to the loop since
+ * its last turn are known to the kernel only after another one: the thread runs the loop until a turn brings nothing
+ * new.
  */
 #ifndef CLIENT_PROGRESS_H
 #define CLIENT_PROGRESS_H
@@ -25,7 +26,7 @@
 #include "common/include/psclient/ps_err.h"
 
 /* How things stand with its owner. */
-struct progress_stand {
+struct progress_status {
     bool news;        /* the loop is to turn soon */
     uint64_t next_ms; /* it is to turn then, in its own time; UINT64_MAX: the core waits for nothing */
     uint64_t changes; /* counted: what waiters look at has changed so often */
@@ -33,20 +34,20 @@ struct progress_stand {
 
 /* What the thread drives; all are called within the mutex. */
 struct progress_user {
-    struct progress_stand (*turn)(void *owner); /* of the loop, without waiting, and the core */
-    bool (*sleep)(void *owner);                 /* the thread is about to; false: something is there already */
-    void (*wake)(void *owner);                  /* it has slept, or was not to */
+    struct progress_status (*turn)(void *owner); /* of the loop, without waiting, and the core */
+    bool (*sleep)(void *owner);                  /* the thread is about to; false: something is there already */
+    void (*wake)(void *owner);                   /* it has slept, or was not to */
 };
 
-struct progress {
+struct progress_progress {
     const struct progress_user *user;
     void *owner;
     uv_loop_t *loop;
     bool runs; /* for its owner to look at */
 
-    bool stop, rung;
-    uint64_t told;    /* changes that waiters know of */
-    uint64_t next_ms; /* when the thread's sleep ends by itself */
+    bool stop, woken;
+    uint64_t notified; /* changes that waiters know of */
+    uint64_t next_ms;  /* when the thread's sleep ends by itself */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -55,20 +56,20 @@ struct progress {
 
 /* Borrows the loop and the user until progress_stop(). When it fails, it does not run. A handle of the loop is closed
  * by progress_stop(), and by a failure: the loop is to turn once more before it starts again, or ends. */
-enum ps_err progress_start(struct progress *p, uv_loop_t *loop, const struct progress_user *user, void *owner,
+enum ps_err progress_start(struct progress_progress *p, uv_loop_t *loop, const struct progress_user *user, void *owner,
                            struct ps_error *e) PS_MUST_USE;
-void progress_stop(struct progress *p); /* accepts one that does not run */
+void progress_stop(struct progress_progress *p); /* accepts one that does not run */
 
-void progress_enter(struct progress *p);
-void progress_leave(struct progress *p, struct progress_stand now);
+void progress_enter(struct progress_progress *p);
+void progress_leave(struct progress_progress *p, struct progress_status now);
 
 /* Within: waiters are to look again. */
-void progress_tell(struct progress *p);
+void progress_notify(struct progress_progress *p);
 
 /* Within, while it runs: wake the thread if that is needed, as leaving does. */
-void progress_hurry(struct progress *p, struct progress_stand now);
+void progress_wake_thread(struct progress_progress *p, struct progress_status now);
 
 /* Within, while it runs: until ready(arg) or a time of monotonic_in(); false: the time came. */
-bool progress_wait(struct progress *p, bool (*ready)(void *arg), void *arg, const struct timespec *until);
+bool progress_wait(struct progress_progress *p, bool (*ready)(void *arg), void *arg, const struct timespec *until);
 
 #endif

@@ -12,7 +12,7 @@
 #include "common/core/base/utf8.h"
 #include "proto/psd.pb-c.h"
 
-struct report {
+struct json_report {
     json_t *json;
 };
 
@@ -164,7 +164,7 @@ page_end(const Psd__Report *m, char *after, size_t after_size)
 }
 
 enum ps_err
-report_add(struct report **r, struct span packed, bool *more, char *after, size_t after_size)
+report_add(struct json_report **r, struct span packed, bool *more, char *after, size_t after_size)
 {
     Psd__Report *m = psd__report__unpack(NULL, packed.len, packed.data);
     json_t *page;
@@ -182,13 +182,13 @@ report_add(struct report **r, struct span packed, bool *more, char *after, size_
 }
 
 char *
-report_text(const struct report *r)
+report_text(const struct json_report *r)
 {
     return json_dumps(r->json, JSON_COMPACT | JSON_PRESERVE_ORDER);
 }
 
 void
-report_free(struct report *r)
+report_free(struct json_report *r)
 {
     if (r == NULL)
         return;

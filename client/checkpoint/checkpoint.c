@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/api/asking.h"
-#include "client/checkpoint/checkpoint_make.h"
-#include "client/checkpoint/definitions.h"
+#include "client/api/broadcast_query.h"
+#include "client/checkpoint/checkpoint_dir_writer.h"
+#include "client/checkpoint/job_definition.h"
 #include "common/system/now.h"
 
 /* A checkpoint while it is taken. */
 struct taking {
-    struct limit limit;
+    struct call_deadline limit;
     const char *job;
     struct checkpoint manifest;
-    struct definitions is;
+    struct job_definition is;
     bool at_clock;
     uint64_t clock;
     uint64_t left_out; /* variables that a shard has and the files have not */
@@ -51,7 +51,7 @@ take_share(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
     struct taking *t = arg;
 
     if (m == NULL)
-        return asking_unreadable(shard, e);
+        return broadcast_query_unreadable(shard, e);
     t->left_out = MAX(t->left_out, m->left_out);
     t->manifest.shares[shard] = (struct checkpoint_share){.clock = m->clock, .blocks = m->blocks, .bytes = m->bytes};
     psd__checkpoint_done__free_unpacked(m, NULL);
@@ -104,7 +104,7 @@ static enum ps_err
 ask_shares(struct taking *t, const char *dir, struct ps_error *e)
 {
     Psd__Checkpoint message = PSD__CHECKPOINT__INIT;
-    struct asking a = {
+    struct broadcast_query a = {
         .limit = &t->limit, .type = MSG_CHECKPOINT, .message = &message.base, .take = take_share, .arg = t};
     uint32_t shards = t->limit.client->shards;
     enum ps_err err;
@@ -116,7 +116,7 @@ ask_shares(struct taking *t, const char *dir, struct ps_error *e)
     if ((t->manifest.shares = calloc(shards, sizeof *t->manifest.shares)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a checkpoint");
     t->manifest.shares_len = shards;
-    err = say_more(t, dir, asking_run(&a, 0, shards, e), e);
+    err = say_more(t, dir, broadcast_query_run(&a, 0, shards, e), e);
     return err == PS_OK ? check_shares(t, e) : err;
 }
 
@@ -134,38 +134,40 @@ usual_name(const struct taking *t, uint64_t clock, char out[64])
 }
 
 static enum ps_err
-begin(const struct taking *t, struct making *m, const char *dir, const char *name, struct ps_error *e)
+checkpoint_write_begin(const struct taking *t, struct dir_writer *m, const char *dir, const char *name,
+                       struct ps_error *e)
 {
     char usual[64];
 
-    return making_begin(m, dir, name != NULL ? name : usual_name(t, t->clock, usual), name == NULL, e);
+    return dir_writer_begin(m, dir, name != NULL ? name : usual_name(t, t->clock, usual), name == NULL, e);
 }
 
 /* The clock that was waited for may have passed: it is called by the one that it has. */
 static enum ps_err
-end(struct taking *t, struct making *m, const char *name, struct ps_error *e)
+checkpoint_write_end(struct taking *t, struct dir_writer *m, const char *name, struct ps_error *e)
 {
-    const struct checkpoint_patience patience = limit_patience(&t->limit);
+    const struct checkpoint_patience patience = call_deadline_for_checksums(&t->limit);
     char usual[64];
     enum ps_err err = PS_OK;
 
     if (name == NULL && t->manifest.clock != t->clock)
-        err = making_name(m, usual_name(t, t->manifest.clock, usual), true, e);
-    return err == PS_OK ? making_end(m, &t->manifest, &patience, e) : err;
+        err = dir_writer_name(m, usual_name(t, t->manifest.clock, usual), true, e);
+    return err == PS_OK ? dir_writer_end(m, &t->manifest, &patience, e) : err;
 }
 
 static enum ps_err
-make(struct taking *t, struct making *m, const char *dir, const struct ps_checkpoint_options *options,
-     struct ps_error *e)
+checkpoint_write_all(struct taking *t, struct dir_writer *m, const char *dir,
+                     const struct ps_checkpoint_options *options, struct ps_error *e)
 {
     enum ps_err err;
 
-    if ((err = definitions_ask(&t->limit, t->job, &t->manifest, &t->is, e)) != PS_OK ||
-        (err = choose_clock(t, options, e)) != PS_OK || (err = begin(t, m, dir, options->name, e)) != PS_OK ||
-        (err = making_files(m, &t->manifest, e)) != PS_OK || (err = ask_shares(t, m->partial, e)) != PS_OK ||
-        (err = end(t, m, options->name, e)) != PS_OK)
+    if ((err = job_definition_query(&t->limit, t->job, &t->manifest, &t->is, e)) != PS_OK ||
+        (err = choose_clock(t, options, e)) != PS_OK ||
+        (err = checkpoint_write_begin(t, m, dir, options->name, e)) != PS_OK ||
+        (err = dir_writer_files(m, &t->manifest, e)) != PS_OK || (err = ask_shares(t, m->partial, e)) != PS_OK ||
+        (err = checkpoint_write_end(t, m, options->name, e)) != PS_OK)
         return err;
-    return options->keep > 0 ? making_prune(m, options->keep, e) : PS_OK;
+    return options->keep > 0 ? dir_writer_prune(m, options->keep, e) : PS_OK;
 }
 
 enum ps_err
@@ -173,7 +175,7 @@ ps_client_checkpoint(ps_client *c, const char *dir, const struct ps_checkpoint_o
                      char **name, struct ps_error *error)
 {
     static const struct ps_checkpoint_options usual;
-    struct making m = {.fd = -1, .dir_fd = -1};
+    struct dir_writer m = {.fd = -1, .dir_fd = -1};
     struct taking t = {0};
     enum ps_err err;
 
@@ -183,14 +185,14 @@ ps_client_checkpoint(ps_client *c, const char *dir, const struct ps_checkpoint_o
         return err;
     options = options != NULL ? options : &usual;
     t.job = options->job != NULL ? options->job : c->options.job;
-    t.limit = limit_of(c, timeout_ms);
+    t.limit = call_deadline_of(c, timeout_ms);
     t.manifest.unix_ms = unix_ms();
     if ((t.manifest.version = strdup(PSD_VERSION)) == NULL)
         return ps_fail(error, PS_ERR_NOMEM, "no memory for a checkpoint");
-    err = make(&t, &m, dir, options, error);
+    err = checkpoint_write_all(&t, &m, dir, options, error);
     if (m.whole && name != NULL && (*name = strdup(m.name)) == NULL)
         err = ps_fail(error, PS_ERR_NOMEM, "no memory for the name of a checkpoint");
-    making_close(&m);
+    dir_writer_close(&m);
     checkpoint_finish(&t.manifest);
     return err;
 }

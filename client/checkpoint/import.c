@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/checkpoint/checkpoint_make.h"
-#include "client/checkpoint/definitions.h"
+#include "client/checkpoint/checkpoint_dir_writer.h"
+#include "client/checkpoint/job_definition.h"
 #include "common/system/now.h"
 #include "common/system/safetensors_file.h"
 
@@ -26,13 +26,13 @@
 
 /* An import under way. */
 struct importing {
-    struct limit limit;
+    struct call_deadline limit;
     const char *name; /* of the job */
     struct safetensors_file file;
-    struct definitions job;
+    struct job_definition job;
     struct checkpoint is, manifest; /* as the shards know it; what is restored */
     char *stage;                    /* our directory, which has the checkpoint; NULL: none yet */
-    struct making making;
+    struct dir_writer making;
     struct checkpoint_files files;
     float piece[SAFETENSORS_PIECE];
 };
@@ -48,13 +48,13 @@ no_memory(struct ps_error *e)
 static enum ps_err
 ask_job(struct importing *m, const struct import_choice *choice, struct ps_error *e)
 {
-    enum ps_err err = definitions_ask(&m->limit, m->name, &m->is, &m->job, e);
+    enum ps_err err = job_definition_query(&m->limit, m->name, &m->is, &m->job, e);
 
     return err == PS_ERR_NOT_FOUND && choice->job != NULL ? PS_OK : err;
 }
 
 static enum ps_err
-describe(struct importing *m, struct ps_error *e)
+import_describe(struct importing *m, struct ps_error *e)
 {
     struct checkpoint *c = &m->manifest;
 
@@ -79,7 +79,7 @@ checkpoint_name(const char *file)
     const char *slash = strrchr(file, '/'), *name = slash != NULL ? slash + 1 : file;
     struct ps_error e;
 
-    return making_name_check(name, &e) == PS_OK ? name : "import";
+    return dir_writer_name_check(name, &e) == PS_OK ? name : "import";
 }
 
 static enum ps_err
@@ -109,7 +109,7 @@ make_stage(struct importing *m, const char *file, const char *dir, struct ps_err
 static void
 remove_stage(struct importing *m)
 {
-    char path[2 * MAKING_NAME_MAX + WIRE_PATH_MAX];
+    char path[2 * DIR_WRITER_NAME_MAX + WIRE_PATH_MAX];
     static const char *const files[] = {CHECKPOINT_MANIFEST, "weights.safetensors", "slots.safetensors", ""};
 
     for (size_t i = 0; m->making.whole && i < ARRAY_LEN(files); i++) {
@@ -118,7 +118,7 @@ remove_stage(struct importing *m)
     }
     snprintf(path, sizeof path, "%s/" CHECKPOINT_LATEST, m->stage);
     (void)unlink(path);
-    making_close(&m->making);
+    dir_writer_close(&m->making);
     (void)rmdir(m->stage);
 }
 
@@ -127,7 +127,7 @@ remove_stage(struct importing *m)
 static enum ps_err
 still_wanted(struct importing *m, struct ps_error *e)
 {
-    const struct checkpoint_patience patience = limit_patience(&m->limit);
+    const struct checkpoint_patience patience = call_deadline_for_checksums(&m->limit);
 
     return patience.left(patience.arg, m->file.path, e);
 }
@@ -146,7 +146,8 @@ check_finite(const struct importing *m, const struct checkpoint_variable *v, uin
 }
 
 static enum ps_err
-put(struct importing *m, enum checkpoint_file file, const void *from, size_t len, uint64_t at, struct ps_error *e)
+import_put_bytes(struct importing *m, enum checkpoint_file file, const void *from, size_t len, uint64_t at,
+                 struct ps_error *e)
 {
     return checkpoint_write(m->files.fd[file], checkpoint_file_name(file), from, len, at, e);
 }
@@ -163,7 +164,7 @@ put_weights(struct importing *m, const struct checkpoint_variable *v, uint64_t a
         if ((err = still_wanted(m, e)) == PS_OK &&
             (err = safetensors_file_floats(&m->file, t, i, n, m->piece, e)) == PS_OK &&
             (err = check_finite(m, v, i, n, e)) == PS_OK)
-            err = put(m, CHECKPOINT_WEIGHTS, m->piece, n * sizeof *m->piece, at + i * sizeof *m->piece, e);
+            err = import_put_bytes(m, CHECKPOINT_WEIGHTS, m->piece, n * sizeof *m->piece, at + i * sizeof *m->piece, e);
     }
     return err;
 }
@@ -179,7 +180,7 @@ put_slot(struct importing *m, const struct checkpoint_variable *v, uint64_t at, 
     for (uint64_t i = 0; value != 0 && err == PS_OK && i < v->layout.elements; i += SAFETENSORS_PIECE) {
         size_t n = MIN(v->layout.elements - i, (uint64_t)SAFETENSORS_PIECE);
 
-        err = put(m, CHECKPOINT_SLOTS, m->piece, n * sizeof *m->piece, at + i * sizeof *m->piece, e);
+        err = import_put_bytes(m, CHECKPOINT_SLOTS, m->piece, n * sizeof *m->piece, at + i * sizeof *m->piece, e);
     }
     return err;
 }
@@ -211,13 +212,14 @@ put_clock(struct importing *m, const struct checkpoint_variable *v, uint64_t at,
     for (size_t i = 0; i < COUNTS_PIECE; i++)
         counts[i] = htole64(clock);
     for (uint64_t i = 0; clock != 0 && err == PS_OK && i < v->layout.blocks; i += COUNTS_PIECE)
-        err = put(m, CHECKPOINT_SLOTS, counts, MIN(v->layout.blocks - i, (uint64_t)COUNTS_PIECE) * sizeof *counts,
-                  at + i * sizeof *counts, e);
+        err = import_put_bytes(m, CHECKPOINT_SLOTS, counts,
+                               MIN(v->layout.blocks - i, (uint64_t)COUNTS_PIECE) * sizeof *counts,
+                               at + i * sizeof *counts, e);
     return err;
 }
 
 static enum ps_err
-fill(struct importing *m, struct ps_import_report *report, struct ps_error *e)
+import_fill(struct importing *m, struct ps_import_report *report, struct ps_error *e)
 {
     enum ps_err err = checkpoint_files_open(m->making.fd, true, &m->files, e);
 
@@ -226,7 +228,7 @@ fill(struct importing *m, struct ps_import_report *report, struct ps_error *e)
         struct checkpoint_places places;
 
         if (!checkpoint_places(m->files.tensors, v->declared->name, &v->layout, &places))
-            err = ps_fail(e, PS_ERR_INTERNAL, "the checkpoint was made without room for '%s'", v->declared->name);
+            err = ps_fail(e, PS_ERR_INTERNAL, "the checkpoint was made without space for '%s'", v->declared->name);
         else if ((err = put_weights(m, v, places.weights, e)) == PS_OK && (err = put_slots(m, v, &places, e)) == PS_OK)
             err = put_clock(m, v, places.clock, e);
         report->elements += v->layout.elements;
@@ -237,16 +239,16 @@ fill(struct importing *m, struct ps_import_report *report, struct ps_error *e)
 }
 
 static enum ps_err
-make(struct importing *m, const char *file, const char *dir, struct ps_import_report *report, struct ps_error *e)
+import_make(struct importing *m, const char *file, const char *dir, struct ps_import_report *report, struct ps_error *e)
 {
-    const struct checkpoint_patience patience = limit_patience(&m->limit);
+    const struct checkpoint_patience patience = call_deadline_for_checksums(&m->limit);
     enum ps_err err;
 
-    if ((err = describe(m, e)) != PS_OK || (err = make_stage(m, file, dir, e)) != PS_OK ||
-        (err = making_begin(&m->making, m->stage, checkpoint_name(file), false, e)) != PS_OK ||
-        (err = making_files(&m->making, &m->manifest, e)) != PS_OK || (err = fill(m, report, e)) != PS_OK)
+    if ((err = import_describe(m, e)) != PS_OK || (err = make_stage(m, file, dir, e)) != PS_OK ||
+        (err = dir_writer_begin(&m->making, m->stage, checkpoint_name(file), false, e)) != PS_OK ||
+        (err = dir_writer_files(&m->making, &m->manifest, e)) != PS_OK || (err = import_fill(m, report, e)) != PS_OK)
         return err;
-    return making_end(&m->making, &m->manifest, &patience, e);
+    return dir_writer_end(&m->making, &m->manifest, &patience, e);
 }
 
 /* ---- Into the shards ---- */
@@ -259,9 +261,9 @@ may_be_needed(enum ps_err err, const struct ps_error *e)
 }
 
 static enum ps_err
-restore(struct importing *m, int timeout_ms, struct ps_error *e)
+import_restore(struct importing *m, int timeout_ms, struct ps_error *e)
 {
-    char path[2 * MAKING_NAME_MAX + WIRE_PATH_MAX], text[PS_ERROR_TEXT_MAX];
+    char path[2 * DIR_WRITER_NAME_MAX + WIRE_PATH_MAX], text[PS_ERROR_TEXT_MAX];
     enum ps_err err;
 
     snprintf(path, sizeof path, "%s/%s", m->making.dir, m->making.name);
@@ -270,7 +272,7 @@ restore(struct importing *m, int timeout_ms, struct ps_error *e)
         return err;
     snprintf(text, sizeof text, "%.280s; %.160s is kept: psctl restore it", e->text, path);
     memcpy(e->text, text, sizeof text);
-    making_close(&m->making);
+    dir_writer_close(&m->making);
     free(m->stage);
     m->stage = NULL;
     return err;
@@ -289,16 +291,16 @@ importing_free(struct importing *m)
 }
 
 static enum ps_err
-run(struct importing *m, const char *file, const char *dir, const struct import_choice *choice, int timeout_ms,
-    struct ps_import_report *report, struct ps_error *e)
+import_run(struct importing *m, const char *file, const char *dir, const struct import_choice *choice, int timeout_ms,
+           struct ps_import_report *report, struct ps_error *e)
 {
     enum ps_err err;
 
     if ((err = safetensors_file_open(file, &m->file, e)) != PS_OK || (err = ask_job(m, choice, e)) != PS_OK ||
         (err = import_plan(file, &m->file.head, &m->is, choice, &m->manifest, &report->declared, e)) != PS_OK ||
-        (err = make(m, file, dir, report, e)) != PS_OK)
+        (err = import_make(m, file, dir, report, e)) != PS_OK)
         return err;
-    return restore(m, timeout_ms, e);
+    return import_restore(m, timeout_ms, e);
 }
 
 /* What may be made of the job when no shard knows it. */
@@ -332,15 +334,15 @@ ps_client_import(ps_client *c, const char *file, const struct ps_import_options 
     options = options != NULL ? options : &usual;
     if ((m = calloc(1, sizeof *m)) == NULL)
         return no_memory(error);
-    m->limit = limit_of(c, timeout_ms);
+    m->limit = call_deadline_of(c, timeout_ms);
     m->file.fd = -1;
-    m->making = (struct making){.fd = -1, .dir_fd = -1};
+    m->making = (struct dir_writer){.fd = -1, .dir_fd = -1};
     m->name = options->job != NULL ? options->job : c->options.job;
     fill_job(options, m->name, &job);
     choice = (struct import_choice){.pattern = options->variables, .declare = options->declare};
     if (options->declare != NULL && options->make_job)
         choice.job = &job;
-    err = run(m, file, options->dir, &choice, timeout_ms, report, error);
+    err = import_run(m, file, options->dir, &choice, timeout_ms, report, error);
     importing_free(m);
     return err;
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/api/asking.h"
-#include "client/checkpoint/checkpoint_make.h"
+#include "client/api/broadcast_query.h"
+#include "client/checkpoint/checkpoint_dir_writer.h"
 
 static enum ps_err
 take_restored(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
@@ -20,18 +20,18 @@ take_restored(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
 }
 
 static enum ps_err
-ask_restore(const struct limit *limit, const char *dir, const char *job, struct checkpoint_stamps *verified, bool check,
-            struct ps_error *e)
+ask_restore(const struct call_deadline *limit, const char *dir, const char *job, struct checkpoint_stamps *verified,
+            bool check, struct ps_error *e)
 {
     Psd__Restore message = PSD__RESTORE__INIT;
-    struct asking a = {.limit = limit, .type = MSG_RESTORE, .message = &message.base, .take = take_restored};
+    struct broadcast_query a = {.limit = limit, .type = MSG_RESTORE, .message = &message.base, .take = take_restored};
 
     message.dir = (char *)dir;
     message.job = (char *)(job != NULL ? job : "");
     message.check = check;
     message.n_verified = ARRAY_LEN(verified->of);
     message.verified = verified->of;
-    return asking_run(&a, 0, limit->client->shards, e);
+    return broadcast_query_run(&a, 0, limit->client->shards, e);
 }
 
 /* Somebody has named the directory that checkpoints are in. */
@@ -63,9 +63,9 @@ say_what_became(enum ps_err err, const char *what, struct ps_error *e)
 
 /* The bytes as they are now are those that were written. */
 static enum ps_err
-verify(struct limit *limit, const char *dir, struct checkpoint_stamps *stamps, struct ps_error *e)
+restore_verify(struct call_deadline *limit, const char *dir, struct checkpoint_stamps *stamps, struct ps_error *e)
 {
-    const struct checkpoint_patience patience = limit_patience(limit);
+    const struct checkpoint_patience patience = call_deadline_for_checksums(limit);
     struct checkpoint_source source;
     enum ps_err err = say_latest(checkpoint_source_open(dir, NULL, &source, e), dir, e);
 
@@ -80,14 +80,14 @@ enum ps_err
 ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_ms, struct ps_error *error)
 {
     struct checkpoint_stamps verified;
-    struct limit limit;
+    struct call_deadline limit;
     char *dir;
     enum ps_err err;
 
-    if ((err = call_need(c, path, error)) != PS_OK || (err = making_resolve(path, &dir, error)) != PS_OK)
+    if ((err = call_need(c, path, error)) != PS_OK || (err = dir_writer_resolve(path, &dir, error)) != PS_OK)
         return err;
-    limit = limit_of(c, timeout_ms);
-    if ((err = verify(&limit, dir, &verified, error)) == PS_OK)
+    limit = call_deadline_of(c, timeout_ms);
+    if ((err = restore_verify(&limit, dir, &verified, error)) == PS_OK)
         err = ask_restore(&limit, dir, job, &verified, true, error);
     if (err != PS_OK)
         err = say_what_became(err, "nothing has changed", error);

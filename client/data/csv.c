@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/data/slurp.h"
+#include "client/data/read_file.h"
 #include "common/core/base/base.h"
 #include "common/core/base/number.h"
 
@@ -246,7 +246,7 @@ ps_csv_read(const char *path, const struct ps_csv_options *options, struct ps_cs
     char *text;
     size_t len;
 
-    if ((err = slurp(path, &text, &len, error)) != PS_OK)
+    if ((err = read_file(path, &text, &len, error)) != PS_OK)
         return err;
     err = csv_parse(path, text, len, options != NULL ? options : &defaults, out, error);
     free(text);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/data/slurp.h"
+#include "client/data/read_file.h"
 #include "common/core/base/base.h"
 
 #define IDX_HEAD 4 /* bytes before the dimensions */
@@ -140,7 +140,7 @@ ps_idx_read(const char *path, struct ps_idx *out, struct ps_error *error)
     char *bytes;
     size_t len;
 
-    if ((err = slurp(path, &bytes, &len, error)) != PS_OK)
+    if ((err = read_file(path, &bytes, &len, error)) != PS_OK)
         return err;
     return idx_parse(path, bytes, len, out, error);
 }

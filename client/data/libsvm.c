@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/data/slurp.h"
+#include "client/data/read_file.h"
 #include "common/core/base/base.h"
 #include "common/core/base/number.h"
 
@@ -221,7 +221,7 @@ ps_libsvm_read(const char *path, const struct ps_libsvm_options *options, struct
     char *text;
     size_t len;
 
-    if ((err = slurp(path, &text, &len, error)) != PS_OK)
+    if ((err = read_file(path, &text, &len, error)) != PS_OK)
         return err;
     err = libsvm_parse(path, text, len, options != NULL ? options : &defaults, out, error);
     free(text);

@@ -19,14 +19,14 @@ struct ps_sampler {
 };
 
 /* 64-bit numbers, two from each Philox block. */
-struct stream {
+struct sampler_stream {
     uint32_t key[2], epoch[2], out[4];
     uint64_t block;
     bool second;
 };
 
 static uint64_t
-stream_next(struct stream *s)
+stream_next(struct sampler_stream *s)
 {
     uint32_t counter[4] = {(uint32_t)s->block, (uint32_t)(s->block >> 32), s->epoch[0], s->epoch[1]};
 
@@ -42,7 +42,7 @@ stream_next(struct stream *s)
 
 /* 0 <= result < n: the high word of a 64 by 32 bit product, off from even by less than n / 2^64. */
 static uint32_t
-stream_below(struct stream *s, uint32_t n)
+stream_below(struct sampler_stream *s, uint32_t n)
 {
     uint64_t x = stream_next(s);
 
@@ -50,10 +50,10 @@ stream_below(struct stream *s, uint32_t n)
 }
 
 static void
-shuffle(ps_sampler *s)
+sampler_shuffle(ps_sampler *s)
 {
-    struct stream stream = {.key = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32)},
-                            .epoch = {(uint32_t)s->epoch, (uint32_t)(s->epoch >> 32)}};
+    struct sampler_stream stream = {.key = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32)},
+                                    .epoch = {(uint32_t)s->epoch, (uint32_t)(s->epoch >> 32)}};
 
     for (uint32_t i = 0; i < s->rows; i++)
         s->order[i] = i;
@@ -127,7 +127,7 @@ ps_sampler_slice(ps_sampler *sampler, uint64_t epoch, uint64_t step)
     ps_assert(step < ps_sampler_steps(sampler));
     if (!sampler->shuffled || sampler->epoch != epoch) {
         sampler->epoch = epoch;
-        shuffle(sampler);
+        sampler_shuffle(sampler);
     }
     slice.global = (size_t)MIN(sampler->batch, sampler->rows - start);
     ps_shard_range(slice.global, sampler->workers, sampler->task, &first, &count);

@@ -10,14 +10,14 @@
 #define SETTLE_PART 4 /* of the time for meeting: no more is spent on waiting for others to come along */
 
 /* What each rank says of its meeting. */
-struct outcome {
+struct admit_outcome {
     int64_t code;      /* PS_OK: it has a table; these are known: */
     int64_t id, epoch; /* else 0 */
 };
-#define OUTCOME_WORDS (sizeof(struct outcome) / sizeof(int64_t))
+#define OUTCOME_WORDS (sizeof(struct admit_outcome) / sizeof(int64_t))
 
 static enum ps_err
-meet_beside(ps_group *g, uint64_t timeout_ms, struct group_table *t, struct ps_error *e)
+meet_beside(ps_group *g, uint64_t timeout_ms, struct group_membership *t, struct ps_error *e)
 {
     struct rendezvous_ask ask = {.ranks_min = g->table.ranks,
                                  .settle_ms = (uint32_t)MIN(g->options.settle_ms, timeout_ms / SETTLE_PART),
@@ -26,12 +26,12 @@ meet_beside(ps_group *g, uint64_t timeout_ms, struct group_table *t, struct ps_e
 
     uv_update_time(&g->loop);
     ask.deadline_ms = uv_now(&g->loop) + timeout_ms;
-    return formation_meet(g, &ask, t, e);
+    return form_meet(g, &ask, t, e);
 }
 
 /* Whether all have the table that rank 0 has. */
 static bool
-all_have_one(const struct outcome *all, uint32_t ranks)
+all_have_one(const struct admit_outcome *all, uint32_t ranks)
 {
     for (uint32_t r = 0; r < ranks; r++)
         if (all[r].code != PS_OK || all[r].id != all[0].id || all[r].epoch != all[0].epoch)
@@ -41,7 +41,7 @@ all_have_one(const struct outcome *all, uint32_t ranks)
 
 /* Why not; this rank has a table. */
 static enum ps_err
-say_who(const ps_group *g, const struct outcome *all, struct ps_error *e)
+say_who(const ps_group *g, const struct admit_outcome *all, struct ps_error *e)
 {
     struct ps_error why = {0};
     uint32_t r = 0;
@@ -49,11 +49,11 @@ say_who(const ps_group *g, const struct outcome *all, struct ps_error *e)
     while (r < g->table.ranks && all[r].code == PS_OK)
         r++;
     if (r == g->table.ranks) {
-        ps_error_set(&why, PS_ERR_CANCELLED, "the ranks came to different meetings");
+        ps_error_set(&why, PS_ERR_CANCELLED, "the ranks come from different rendezvous");
     } else {
         ps_error_set(&why, all[r].code > 0 && all[r].code < PS_ERR_COUNT ? (enum ps_err)all[r].code : PS_ERR_PROTOCOL,
                      "rank %" PRIu32 " did not get to meet the others", r);
-        group_table_name(&g->table, r, why.peer, sizeof why.peer);
+        group_membership_name(&g->table, r, why.peer, sizeof why.peer);
     }
     if (e != NULL)
         *e = why;
@@ -62,7 +62,7 @@ say_who(const ps_group *g, const struct outcome *all, struct ps_error *e)
 
 /* No table up to the newest of these will form anything. */
 static void
-pass(ps_group *g, const struct outcome *all)
+admit_pass_epochs(ps_group *g, const struct admit_outcome *all)
 {
     for (uint32_t r = 0; r < g->table.ranks; r++)
         if (all[r].code == PS_OK && all[r].epoch > 0)
@@ -71,7 +71,7 @@ pass(ps_group *g, const struct outcome *all)
 }
 
 static bool
-same_members(const struct group_table *a, const struct group_table *b)
+same_members(const struct group_membership *a, const struct group_membership *b)
 {
     if (a->ranks != b->ranks)
         return false;
@@ -83,9 +83,9 @@ same_members(const struct group_table *a, const struct group_table *b)
 
 /* *agreed: all ranks have this table, and it has somebody new. */
 static enum ps_err
-compare(ps_group *g, enum ps_err met, const struct group_table *t, bool *agreed, struct ps_error *e)
+admit_compare(ps_group *g, enum ps_err met, const struct group_membership *t, bool *agreed, struct ps_error *e)
 {
-    struct outcome mine = {.code = met}, *all = calloc(g->table.ranks, sizeof *all);
+    struct admit_outcome mine = {.code = met}, *all = calloc(g->table.ranks, sizeof *all);
     struct ps_error why = {0};
     enum ps_err err;
 
@@ -104,10 +104,10 @@ compare(ps_group *g, enum ps_err met, const struct group_table *t, bool *agreed,
         if (e != NULL)
             *e = why;
     } else if (!all_have_one(all, g->table.ranks)) {
-        pass(g, all);
+        admit_pass_epochs(g, all);
         err = met == PS_OK ? say_who(g, all, e) : met;
     } else if (same_members(t, &g->table)) {
-        pass(g, all);
+        admit_pass_epochs(g, all);
     } else {
         *agreed = true;
     }
@@ -132,12 +132,12 @@ enum ps_err
 ps_group_admit(ps_group *g, int timeout_ms, int *formed, struct ps_error *error)
 {
     uint64_t patience_ms;
-    struct group_table table = {0};
+    struct group_membership table = {0};
     bool threaded, agreed = false;
     enum ps_err err;
 
     if (g == NULL || formed == NULL)
-        return ps_fail(error, PS_ERR_INVALID, "letting somebody in needs a group and a place to say so");
+        return ps_fail(error, PS_ERR_INVALID, "admitting workers needs a group and a pointer for the answer");
     *formed = 0;
     if ((err = ps_group_state(g, error)) != PS_OK)
         return err;
@@ -147,9 +147,9 @@ ps_group_admit(ps_group *g, int timeout_ms, int *formed, struct ps_error *error)
     group_turn(g); /* the thread's handle is closed, and may be opened again */
     err = meet_beside(g, patience_ms, &table, error);
     if (group_core_state(g->core, NULL) == PS_OK)
-        err = compare(g, err, &table, &agreed, error);
+        err = admit_compare(g, err, &table, &agreed, error);
     if (!agreed) {
-        group_table_finish(&table);
+        group_membership_finish(&table);
         return go_on(g, threaded, err, error);
     }
     *formed = 1;

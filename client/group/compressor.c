@@ -63,7 +63,7 @@ reduce_with_others(struct ps_compressor *c, const float *in, float *out, enum ps
     ps_work *work;
     enum ps_err err;
 
-    if ((err = encoded_sum_rooms(s, ps_group_ranks(c->group), ps_group_rank(c->group), e)) != PS_OK)
+    if ((err = encoded_sum_slots(s, ps_group_ranks(c->group), ps_group_rank(c->group), e)) != PS_OK)
         return err;
     encoded_sum_begin(s, in);
     merge = (struct group_merge){.in = s->out,

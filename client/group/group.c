@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/api/recorder.h"
+#include "client/api/trace_recorder.h"
 #include "client/group/group_state.h"
 #include "common/net/conn_credentials.h"
 
@@ -18,7 +18,7 @@
 /* ---- Frames out ---- */
 
 static void
-out_done(struct link_out *out, enum ps_err result)
+out_done(struct rank_link_out *out, enum ps_err result)
 {
     struct group_send *s = (void *)((uint8_t *)out - round_up(sizeof *s, 16));
     ps_group *g = out->link->arg;
@@ -29,11 +29,11 @@ out_done(struct link_out *out, enum ps_err result)
 }
 
 static void
-give(ps_group *g, struct group_send *s)
+group_give_to_link(ps_group *g, struct group_send *s)
 {
     uint32_t to = s->to; /* s may be another frame's when send() returns */
-    struct link *l = g->links[to];
-    struct link_out *out = group_send_room(s);
+    struct rank_link *l = g->links[to];
+    struct rank_link_out *out = group_send_user_data(s);
 
     if (l == NULL) {
         group_core_sent(g->core, s, PS_ERR_CLOSED);
@@ -90,7 +90,7 @@ group_perform(ps_group *g)
             if (a.kind == GROUP_CUT)
                 cut_all(g);
             else
-                give(g, a.send);
+                group_give_to_link(g, a.send);
         }
     } while (flush_all(g));
     g->performing = false;
@@ -99,16 +99,16 @@ group_perform(ps_group *g)
 /* ---- Links ---- */
 
 static void
-link_placed(struct link *l, const struct frame_head *head, const void *meta, struct link_place *place)
+link_placed(struct rank_link *l, const struct frame_head *head, const void *meta, struct rank_link_dest *place)
 {
     ps_group *g = l->arg;
 
     (void)meta;
-    group_core_place(g->core, l->rank, head, &place->parts, &place->parts_len);
+    group_core_payload_dest(g->core, l->rank, head, &place->parts, &place->parts_len);
 }
 
 static void
-link_frame(struct link *l, const struct frame_head *head, const void *meta, const void *payload)
+link_frame(struct rank_link *l, const struct frame_head *head, const void *meta, const void *payload)
 {
     ps_group *g = l->arg;
 
@@ -118,7 +118,7 @@ link_frame(struct link *l, const struct frame_head *head, const void *meta, cons
 }
 
 static void
-link_closed(struct link *l)
+link_closed(struct rank_link *l)
 {
     ps_group *g = l->arg;
 
@@ -128,7 +128,7 @@ link_closed(struct link *l)
 }
 
 static void
-link_ended(struct link *l, const struct ps_error *why)
+link_ended(struct rank_link *l, const struct ps_error *why)
 {
     ps_group *g = l->arg;
 
@@ -136,10 +136,10 @@ link_ended(struct link *l, const struct ps_error *why)
     group_core_ended(g->core, l->rank, why, uv_now(&g->loop));
     group_perform(g); /* the last frame to this one as well: it may yet read it */
     g->links[l->rank] = NULL;
-    l->ops->finish(l, LINK_LINGER_MS, link_closed);
+    l->ops->finish(l, RANK_LINK_LINGER_MS, link_closed);
 }
 
-const struct link_events group_link_events = {.place = link_placed, .frame = link_frame, .ended = link_ended};
+const struct rank_link_events group_link_events = {.dest = link_placed, .frame = link_frame, .ended = link_ended};
 
 const char *
 group_congestion(const ps_group *g, bool loopback)
@@ -170,7 +170,7 @@ group_leave(const ps_group *group)
     ps_group *g = (ps_group *)group;
 
     if (g->progress.runs)
-        progress_leave(&g->progress, group_stand(g));
+        progress_leave(&g->progress, group_progress_status(g));
 }
 
 /* ---- Life ---- */
@@ -240,12 +240,12 @@ take_options(ps_group *g, const char *cluster_name, const struct ps_group_option
     g->cluster_name = strdup(cluster_name);
     if (!copied || g->cluster_name == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
-    g->door.credentials = &g->credentials;
+    g->acceptor.credentials = &g->credentials;
     return credentials_open(&g->credentials, &wanted, true, e);
 }
 
 static bool
-something_came(void *arg)
+group_on_activity(void *arg)
 {
     const ps_group *g = arg;
 
@@ -259,8 +259,8 @@ make_loop(ps_group *g, struct ps_error *e)
         return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
     g->looped = true;
     g->loop.data = g;
-    loop_alarm_init(&g->alarm, &g->loop);
-    loop_wakeup_init(&g->news, &g->loop, something_came, g);
+    loop_timer_init(&g->timer, &g->loop);
+    loop_wakeup_init(&g->news, &g->loop, group_on_activity, g);
     switch (conn_pool_init(&g->pool, &g->loop)) {
     case PS_OK:
         return PS_OK;
@@ -298,12 +298,12 @@ group_new(const char *cluster_name, const struct ps_group_options *options, ps_g
 enum ps_err
 group_listen(ps_group *g, const char *listen, struct ps_error *e)
 {
-    return door_open(&g->door, &g->pool, listen, e);
+    return acceptor_open(&g->acceptor, &g->pool, listen, e);
 }
 
 /* Equal texts, equal numbers; one that is not known is like no other. */
 static void
-number_hosts(const struct group_table *t, uint32_t *host)
+number_hosts(const struct group_membership *t, uint32_t *host)
 {
     for (uint32_t r = 0; r < t->ranks; r++) {
         host[r] = r;
@@ -347,11 +347,11 @@ make_core(ps_group *g, struct ps_error *e)
         .timeout_ms = (uint32_t)g->options.timeout_ms,
         .algorithm = g->options.algorithm,
         .segment_bytes = g->options.segment_bytes,
-        .send_room = sizeof(struct link_out),
+        .send_room = sizeof(struct rank_link_out),
     };
 
     for (uint32_t r = 0; r < g->table.ranks; r++) {
-        group_table_name(&g->table, r, text[r], sizeof text[r]);
+        group_membership_name(&g->table, r, text[r], sizeof text[r]);
         names[r] = text[r];
     }
     number_hosts(&g->table, host);
@@ -361,16 +361,16 @@ make_core(ps_group *g, struct ps_error *e)
 }
 
 enum ps_err
-group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, struct ps_error *e)
+group_form(ps_group *g, struct group_membership *t, uint64_t deadline_ms, struct ps_error *e)
 {
     struct ps_error why = {0};
     enum ps_err err;
 
     ps_assert(g->core == NULL && g->links == NULL);
-    group_table_finish(&g->table);
+    group_membership_finish(&g->table);
     g->table = *t;
-    *t = (struct group_table){0};
-    if ((err = group_table_check(&g->table, &why)) != PS_OK)
+    *t = (struct group_membership){0};
+    if ((err = group_membership_check(&g->table, &why)) != PS_OK)
         goto failed;
     g->epoch = g->table.epoch;
     g->links = calloc(g->table.ranks, sizeof *g->links);
@@ -391,7 +391,7 @@ failed:
 }
 
 static bool
-links_gone(void *arg)
+group_links_gone(void *arg)
 {
     ps_group *g = arg;
 
@@ -415,11 +415,11 @@ works_outlive(ps_group *g)
 
 /* What a rank is owed is the end of what it has part in, and its reason. */
 static uint32_t
-patience_for(const ps_group *g, uint32_t rank)
+group_spin_for(const ps_group *g, uint32_t rank)
 {
     bool guilty = g->core != NULL && group_core_state(g->core, NULL) != PS_OK && group_core_guilty(g->core) == rank;
 
-    return guilty ? LINK_PART_MS : LINK_LINGER_MS;
+    return guilty ? RANK_LINK_PART_MS : RANK_LINK_LINGER_MS;
 }
 
 void
@@ -431,14 +431,14 @@ group_unform(ps_group *g)
         group_perform(g);
     }
     for (uint32_t r = 0; g->links != NULL && r < g->table.ranks; r++) {
-        struct link *l = g->links[r];
+        struct rank_link *l = g->links[r];
 
         g->links[r] = NULL;
         if (l != NULL)
-            l->ops->finish(l, patience_for(g, r), link_closed);
+            l->ops->finish(l, group_spin_for(g, r), link_closed);
     }
     if (g->looped)
-        (void)group_run_until(g, links_gone, g, UINT64_MAX); /* links end by themselves, in LINK_LINGER_MS */
+        (void)group_run_until(g, group_links_gone, g, UINT64_MAX); /* links end by themselves, in RANK_LINK_LINGER_MS */
     if (g->core != NULL) {
         (void)group_core_state(g->core, &g->failed);
         works_outlive(g);
@@ -447,7 +447,7 @@ group_unform(ps_group *g)
     g->core = NULL;
     free(g->links);
     g->links = NULL;
-    group_table_finish(&g->table);
+    group_membership_finish(&g->table);
 }
 
 static bool
@@ -455,19 +455,19 @@ all_closed(void *arg)
 {
     ps_group *g = arg;
 
-    return g->conns == 0 && door_closed(&g->door);
+    return g->conns == 0 && acceptor_closed(&g->acceptor);
 }
 
 static void
 close_loop(ps_group *g)
 {
     mesh_close(g);
-    formation_finish(g);
-    door_close(&g->door);
+    form_finish(g);
+    acceptor_close(&g->acceptor);
     (void)group_run_until(g, all_closed, g, UINT64_MAX);
     mesh_free(g);
     conn_pool_finish(&g->pool);
-    loop_alarm_close(&g->alarm);
+    loop_timer_close(&g->timer);
     loop_wakeup_close(&g->news);
     uv_run(&g->loop, UV_RUN_DEFAULT);
     uv_loop_close(&g->loop);
@@ -481,7 +481,7 @@ group_free(ps_group *g)
     if (g->looped)
         close_loop(g);
     if (g->recorded)
-        recorder_close();
+        trace_recorder_close();
     while ((w = g->free_works) != NULL) {
         g->free_works = w->next;
         free(w);

@@ -1,17 +1,17 @@
 /* What the rooms of a group share: a group is a table of who is in it, links to all of them, a core that decides, and a
  * libuv loop that carries it all.
  *
- *     ps_group_open():   group_new ─► formation_meet (opens the door) ─► group_form
- *     ps_group_reform(): group_unform ─► formation_meet ─► group_form
- *     ps_group_admit():  formation_meet ─► all have met ─► group_unform ─► group_form
+ *     ps_group_open():   group_new ─► form_meet (opens the acceptor) ─► group_form
+ *     ps_group_reform(): group_unform ─► form_meet ─► group_form
+ *     ps_group_admit():  form_meet ─► all have met ─► group_unform ─► group_form
  *     ps_group_close():  group_unform ─► group_free
  *
  *     group.c       its life
  *     wait.c        its loop, waiting
- *     calls.c       operations and works: the public calls
+ *     group_calls.c       operations and works: the public calls
  *     open.c        opening and forming anew: the public calls
  *     admit.c       forming anew without giving up what there is: the public call
- *     formation.c   who else is there
+ *     form.c   who else is there
  *     mesh.c        connecting to all of them
  *
  * Every public call goes  group_enter() ... group_leave(). Without a progress thread these cost nothing and the caller
@@ -22,20 +22,20 @@
 
 #include <uv.h>
 
-#include "client/api/loop_alarm.h"
+#include "client/api/loop_timer.h"
 #include "client/api/progress.h"
 #include "client/core/group/group_core.h"
-#include "client/group/links/copying.h"
-#include "client/group/links/link.h"
-#include "client/group/rendezvous/door.h"
-#include "client/group/rendezvous/table.h"
+#include "client/group/links/copy_policy.h"
+#include "client/group/links/rank_link.h"
+#include "client/group/rendezvous/acceptor.h"
+#include "client/group/rendezvous/membership.h"
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/adaptive_spin.h"
 #include "common/core/format/timeline.h"
 #include "common/net/conn.h"
 #include "common/net/loop_wakeup.h"
 
-struct formation;
+struct group_form;
 struct mesh;
 struct rendezvous_ask;
 
@@ -49,27 +49,27 @@ struct ps_group {
     uv_loop_t loop;
     struct conn_pool pool;
     struct credentials credentials;
-    struct loop_alarm alarm; /* ends a sleep of the loop */
+    struct loop_timer timer; /* ends a sleep of the loop */
     struct loop_wakeup news; /* keeps a wait from sleeping on what a timer did */
     bool (*ready)(void *);   /* what is waited for outside of operations */
     void *ready_arg;
     uint32_t conns; /* connections and links that libuv still has, those that are ending included */
     bool looped;
-    bool recorded;                 /* it counts as one of those who train (recorder.h) */
+    bool recorded;                 /* it counts as one of those who train (trace_recorder.h) */
     bool crowded;                  /* more ranks are on this machine than it has processors */
     struct adaptive_spin patience; /* without a progress thread */
 
     /* who is there */
-    struct door door;
-    struct formation *formation; /* formation.c's own */
+    struct acceptor acceptor;
+    struct group_form *form; /* form.c's own */
     struct mesh *mesh;
-    struct group_table table; /* of this epoch; ranks 0: of none yet */
-    struct copying copying;   /* of links through shared memory */
-    struct link **links;      /* [table.ranks], NULL for this rank and for those that have ended */
-    struct group_core *core;  /* NULL: not formed */
-    struct ps_error failed;   /* why there is no core */
-    uint64_t epoch;           /* of the last table */
-    uint64_t passed;          /* tables up to this epoch that are not `table` form nothing any more */
+    struct group_membership table; /* of this epoch; ranks 0: of none yet */
+    struct copy_policy copying;    /* of links through shared memory */
+    struct rank_link **links;      /* [table.ranks], NULL for this rank and for those that have ended */
+    struct group_core *core;       /* NULL: not formed */
+    struct ps_error failed;        /* why there is no core */
+    uint64_t epoch;                /* of the last table */
+    uint64_t passed;               /* tables up to this epoch that are not `table` form nothing any more */
 
     /* what goes out */
     uint32_t outs; /* frames that links have */
@@ -81,7 +81,7 @@ struct ps_group {
     /* works */
     struct ps_work *live_works, *free_works; /* those that their owners have, and those that nobody has */
 
-    struct progress progress;
+    struct progress_progress progress;
     uint64_t activity; /* counts what the loop called us for */
     uint64_t known;    /* as much of it as was there when the loop's turn began */
 };
@@ -97,22 +97,22 @@ struct ps_work {
 
 /* ---- group.c ---- */
 
-/* Without a door, a table or others. options may be NULL; cluster_name: of the cluster, for greetings. */
+/* Without an acceptor, a membership or others. options may be NULL; cluster_name: of the cluster, for greetings. */
 enum ps_err group_new(const char *cluster_name, const struct ps_group_options *options, ps_group **out,
                       struct ps_error *e) PS_MUST_USE;
 
-/* Listen at "host:port" (door.h); mesh.c waits for greetings there. Once; it stays open for all epochs. */
+/* Listen at "host:port" (acceptor.h); mesh.c waits for greetings there. Once; it stays open for all epochs. */
 enum ps_err group_listen(ps_group *g, const char *listen, struct ps_error *e) PS_MUST_USE;
 
 /* Connect to all others of a table, which is taken over in any case, until deadline_ms (loop time), and start the
  * progress thread if one is wanted. Errors as mesh_join(); then the group is without an epoch, as before. */
-enum ps_err group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
+enum ps_err group_form(ps_group *g, struct group_membership *t, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
 
 /* End this epoch: say goodbye (unless it has failed), wait until the links have ended (LINK_LINGER_MS), stop the
  * thread. Works that were not freed keep their result. */
 void group_unform(ps_group *g);
 
-/* Without an epoch. Closes the door and all that is left, and frees. */
+/* Without an epoch. Closes the acceptor and all that is left, and frees. */
 void group_free(ps_group *g);
 
 void group_enter(const ps_group *g);
@@ -122,7 +122,7 @@ void group_leave(const ps_group *g);
 void group_perform(ps_group *g);
 
 /* The events of every link of the group. */
-extern const struct link_events group_link_events;
+extern const struct rank_link_events group_link_events;
 
 /* "reno" to loopback, unless options.congestion says otherwise; NULL: the system's own. */
 const char *group_congestion(const ps_group *g, bool loopback);
@@ -136,12 +136,12 @@ bool group_run_until(ps_group *g, bool (*ready)(void *arg), void *arg, uint64_t 
 /* Let everything move once without waiting. Within group_enter(), without a thread. */
 void group_turn(ps_group *g);
 
-/* Before and after the loop sleeps (link.h). False: something is there already. */
+/* Before and after the loop sleeps (rank_link.h). False: something is there already. */
 bool group_sleep(ps_group *g);
 void group_wake(ps_group *g);
 
 /* With a progress thread, which drives the group from now on. */
-struct progress_stand group_stand(const ps_group *g);
+struct progress_status group_progress_status(const ps_group *g);
 enum ps_err group_progress(ps_group *g, struct ps_error *e) PS_MUST_USE;
 
 /* Until the work is done or timeout_ms have passed; false: they have. Within group_enter(). */
@@ -161,22 +161,22 @@ group_conn_gone(ps_group *g)
     g->conns--;
 }
 
-/* ---- formation.c ---- */
+/* ---- form.c ---- */
 
-/* Meet the others at the cluster's meeting, until the deadline. Opens the door if it is not open: at options.listen or
- * where that says. On PS_OK *out is a table that group_table_check() takes, with this process at its rank, which the
- * caller finishes or hands on; after an error nothing is left under way, and it may be called again. ask->epoch: of
- * the group that this rank was last in, 0: none; the new one is greater. No progress thread runs. While the group is
- * formed it goes on being driven, and its failure ends the meeting. Errors as ps_group_open() says. */
-enum ps_err formation_meet(ps_group *g, const struct rendezvous_ask *ask, struct group_table *out,
-                           struct ps_error *e) PS_MUST_USE;
+/* Meet the others at the cluster's meeting, until the deadline. Opens the acceptor if it is not open: at options.listen
+ * or where that says. On PS_OK *out is a table that group_membership_check() takes, with this process at its rank,
+ * which the caller finishes or hands on; after an error nothing is left under way, and it may be called again.
+ * ask->epoch: of the group that this rank was last in, 0: none; the new one is greater. No progress thread runs. While
+ * the group is formed it goes on being driven, and its failure ends the meeting. Errors as ps_group_open() says. */
+enum ps_err form_meet(ps_group *g, const struct rendezvous_ask *ask, struct group_membership *out,
+                      struct ps_error *e) PS_MUST_USE;
 
 /* The group ends: free what is kept between meetings. The loop runs afterwards until g->conns is 0, so connections that
  * are still closing must be counted there (group_conn_made()). Accepts a group that never met. */
-void formation_finish(ps_group *g);
+void form_finish(ps_group *g);
 
 /* What group_member.host is on this machine, in this process. */
-void formation_host(char out[GROUP_HOST_MAX]);
+void form_host(char out[GROUP_HOST_MAX]);
 
 /* ---- mesh.c ---- */
 
@@ -184,17 +184,18 @@ enum ps_err mesh_new(ps_group *g, struct ps_error *e) PS_MUST_USE;
 void mesh_close(ps_group *g); /* what it has open; the loop runs afterwards until g->conns is 0 */
 void mesh_free(ps_group *g);
 
-/* Connect to all others of g->table, until deadline_ms (loop time); g->core is there, the door is open. On PS_OK
+/* Connect to all others of g->table, until deadline_ms (loop time); g->core is there, the acceptor is open. On PS_OK
  * g->links are all there. Errors, each with the rank's name as peer: TIMEOUT (a rank did not come, or did not answer),
  * UNREACHABLE, CLOSED, CLUSTER, VERSION, PROTOCOL, NOMEM; the core has failed then, and has told those that are there.
  */
 enum ps_err mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
 
-/* What the mesh has of g->conns though no link is there: its timers, and guests that wait for a table. 0 without one.
+/* What the mesh has of g->conns though no link is there: its timers, and incoming ranks that wait for a table. 0
+ * without one.
  */
 uint32_t mesh_waiting(const ps_group *g);
 
-/* g->passed has risen: who waits at the door for a table that is passed hears it. */
+/* g->passed has risen: incoming ranks that wait for a table that is passed are refused. */
 void mesh_pass(ps_group *g);
 
 #endif

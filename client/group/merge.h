@@ -12,7 +12,7 @@ struct group_merge {
     uint32_t *out;      /* the same */
     size_t slot, piece; /* words; a slot's last piece may be shorter */
     enum ps_compress_kind encoding;
-    uint32_t (*merge)(void *arg, size_t at); /* group_ask in group_core.h; in the thread that drives the network */
+    uint32_t (*merge)(void *arg, size_t at); /* group_request in group_core.h; in the thread that drives the network */
     void *arg;
 };
 

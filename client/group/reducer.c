@@ -50,7 +50,7 @@ make_sums(struct ps_reducer *r, const struct ps_compress *how, struct ps_error *
 }
 
 static enum ps_err
-allocate(struct ps_reducer *r, struct ps_error *e)
+reducer_allocate(struct ps_reducer *r, struct ps_error *e)
 {
     size_t bytes = MAX(r->plan.floats, 16) * sizeof *r->fused;
 
@@ -84,7 +84,7 @@ ps_reducer_new(ps_group *group, size_t n, const uint64_t *sizes, const struct ps
     r->group = group;
     r->reduce = o.sum ? PS_SUM : PS_MEAN;
     if ((err = bucket_plan_init(&r->plan, n, sizes, o.first_bucket_bytes, o.bucket_bytes, error)) != PS_OK ||
-        (err = allocate(r, error)) != PS_OK || (err = make_sums(r, &o.compress, error)) != PS_OK) {
+        (err = reducer_allocate(r, error)) != PS_OK || (err = make_sums(r, &o.compress, error)) != PS_OK) {
         ps_reducer_free(r);
         return err;
     }
@@ -135,7 +135,7 @@ ps_reducer_buckets(const ps_reducer *reducer)
 
 /* The first failure of the step is its result. */
 static void
-fail(struct ps_reducer *r, enum ps_err err, const struct ps_error *why)
+reducer_fail(struct ps_reducer *r, enum ps_err err, const struct ps_error *why)
 {
     if (r->failed.code != PS_OK)
         return;
@@ -160,7 +160,7 @@ bucket_came(struct ps_reducer *r, size_t k)
     if (err == PS_ERR_NONFINITE && r->nonfinite.code == PS_OK)
         r->nonfinite = why;
     else if (err != PS_OK && err != PS_ERR_NONFINITE)
-        fail(r, err, &why);
+        reducer_fail(r, err, &why);
 }
 
 /* Wait for the oldest in flight. A wait that ends while the work goes on is begun again: the work has a deadline of its
@@ -179,13 +179,13 @@ wait_oldest(struct ps_reducer *r)
     if (err == PS_OK)
         bucket_came(r, r->freed);
     else
-        fail(r, err, &why);
+        reducer_fail(r, err, &why);
     ps_work_free(r->works[r->freed]);
     r->works[r->freed++] = NULL;
 }
 
 static enum ps_err
-merge(struct ps_reducer *r, size_t k, struct ps_error *why)
+reducer_merge(struct ps_reducer *r, size_t k, struct ps_error *why)
 {
     struct encoded_sum *s = &r->sums[k];
     struct group_merge m = {.in = s->out,
@@ -206,7 +206,7 @@ all_reduce(struct ps_reducer *r, size_t k, struct ps_error *why)
     float *at = r->fused + b->offset;
 
     if (r->sums != NULL)
-        return merge(r, k, why);
+        return reducer_merge(r, k, why);
     return ps_group_all_reduce(r->group, at, at, b->len, PS_F32, r->reduce, &r->works[k], why);
 }
 
@@ -224,7 +224,7 @@ start_bucket(struct ps_reducer *r, size_t k)
     while (r->failed.code == PS_OK && (err = all_reduce(r, k, &why)) == PS_ERR_LIMIT && r->freed < k)
         wait_oldest(r);
     if (err != PS_OK)
-        fail(r, err, &why);
+        reducer_fail(r, err, &why);
 }
 
 /* With nobody to send it to. */
@@ -249,7 +249,7 @@ start_what_may_go(struct ps_reducer *r)
 
 /* Let the network move, and free what is done. */
 static void
-move(struct ps_reducer *r)
+reducer_progress(struct ps_reducer *r)
 {
     while (r->failed.code == PS_OK && !r->alone && r->freed < r->plan.next && ps_work_test(r->works[r->freed]))
         wait_oldest(r);
@@ -264,12 +264,12 @@ ps_reducer_settle(ps_reducer *reducer, int counted)
 
 /* For the ranks that there are now. */
 static enum ps_err
-make_rooms(struct ps_reducer *r, struct ps_error *e)
+make_slots(struct ps_reducer *r, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
     for (size_t k = 0; r->sums != NULL && !r->alone && k < r->plan.buckets && err == PS_OK; k++)
-        err = encoded_sum_rooms(&r->sums[k], ps_group_ranks(r->group), ps_group_rank(r->group), e);
+        err = encoded_sum_slots(&r->sums[k], ps_group_ranks(r->group), ps_group_rank(r->group), e);
     return err;
 }
 
@@ -285,7 +285,7 @@ ps_reducer_begin(ps_reducer *reducer, struct ps_error *error)
         return err;
     r->alone = r->group == NULL || ps_group_ranks(r->group) == 1;
     ps_reducer_settle(r, r->went_well);
-    if ((err = make_rooms(r, error)) != PS_OK)
+    if ((err = make_slots(r, error)) != PS_OK)
         return err;
     r->stepping = true;
     r->freed = 0;
@@ -316,7 +316,7 @@ ps_reducer_ready(void *reducer, size_t i)
         return;
     bucket_ready(&r->plan, i);
     start_what_may_go(r);
-    move(r);
+    reducer_progress(r);
 }
 
 /* Nobody computed them. */

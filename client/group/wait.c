@@ -5,8 +5,8 @@
 #include "client/group/group_state.h"
 #include "common/system/now.h"
 
-#define SPIN_LOOK         64 /* polls of links between two looks at the loop and the clock */
-#define SPIN_LOOK_CROWDED 16 /* ... each of which lets others run */
+#define SPIN_CHECK         64 /* polls of links between two looks at the loop and the clock */
+#define SPIN_CHECK_CROWDED 16 /* ... each of which lets others run */
 
 bool
 group_sleep(ps_group *g)
@@ -78,7 +78,7 @@ sleep_once(ps_group *g, uint64_t until_ms)
     uint64_t next = g->core != NULL ? group_core_next_time(g->core) : UINT64_MAX;
     bool quiet = group_sleep(g);
 
-    loop_alarm_set(&g->alarm, MIN(until_ms, next));
+    loop_timer_set(&g->timer, MIN(until_ms, next));
     g->known = g->activity;
     uv_run(&g->loop, quiet ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     group_wake(g);
@@ -109,22 +109,22 @@ work_over(const struct ps_work *w)
 
 /* ---- With a progress thread ---- */
 
-struct progress_stand
-group_stand(const ps_group *g)
+struct progress_status
+group_progress_status(const ps_group *g)
 {
-    return (struct progress_stand){
+    return (struct progress_status){
         .news = g->outs > 0, .next_ms = group_core_next_time(g->core), .changes = group_core_changes(g->core)};
 }
 
-static struct progress_stand
+static struct progress_status
 thread_turn(void *owner)
 {
     ps_group *g = owner;
     uint64_t before = g->activity;
-    struct progress_stand now;
+    struct progress_status now;
 
     group_turn(g);
-    now = group_stand(g);
+    now = group_progress_status(g);
     now.news = g->activity != before;
     return now;
 }
@@ -146,7 +146,7 @@ group_progress(ps_group *g, struct ps_error *e)
 {
     static const struct progress_user user = {.turn = thread_turn, .sleep = thread_sleep, .wake = thread_wake};
 
-    loop_alarm_stop(&g->alarm);
+    loop_timer_stop(&g->timer);
     return progress_start(&g->progress, &g->loop, &user, g, e);
 }
 
@@ -161,7 +161,7 @@ thread_wait(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
 {
     struct timespec end = monotonic_in(timeout_ms);
 
-    progress_hurry(&g->progress, group_stand(g)); /* what the caller has started */
+    progress_wake_thread(&g->progress, group_progress_status(g)); /* what the caller has started */
     return progress_wait(&g->progress, thread_work_over, (void *)(uintptr_t)work, &end);
 }
 
@@ -169,10 +169,10 @@ thread_wait(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
 
 /* Poll until the work is done, the time has come or nothing has for a while. */
 static void
-spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns, uint64_t until_ms)
+group_spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns, uint64_t until_ms)
 {
     uint64_t until_ns = 0;
-    unsigned look = g->crowded ? SPIN_LOOK_CROWDED : SPIN_LOOK;
+    unsigned look = g->crowded ? SPIN_CHECK_CROWDED : SPIN_CHECK;
     bool any = true;
 
     for (unsigned i = 1; !work_over(work); i++) {
@@ -206,7 +206,7 @@ wait_once(ps_group *g, const struct ps_work *work, uint64_t until_ms)
     uint64_t quiet_ns = MAX((uint64_t)g->options.spin_us * 1000, adaptive_spin_now(&g->patience)), before;
 
     if (quiet_ns > 0)
-        spin(g, work, quiet_ns, until_ms);
+        group_spin(g, work, quiet_ns, until_ms);
     if (work_over(work)) {
         adaptive_spin_learn(&g->patience, 0, false);
         return;

@@ -27,7 +27,7 @@ layer_word(enum ps_layer_kind kind)
 }
 
 size_t
-shape_elements(const struct shape *s)
+shape_elements(const struct layer_shape *s)
 {
     size_t n = 1;
 
@@ -37,7 +37,7 @@ shape_elements(const struct shape *s)
 }
 
 bool
-shape_plane(const struct shape *s, size_t *height, size_t *width, size_t *channels)
+shape_plane(const struct layer_shape *s, size_t *height, size_t *width, size_t *channels)
 {
     if (s->rank < 2)
         return false;
@@ -47,12 +47,12 @@ shape_plane(const struct shape *s, size_t *height, size_t *width, size_t *channe
     return true;
 }
 
-struct shape
-shape_like(const struct shape *like, size_t height, size_t width, size_t channels)
+struct layer_shape
+shape_like(const struct layer_shape *like, size_t height, size_t width, size_t channels)
 {
     if (like->rank == 2)
-        return (struct shape){2, {height, channels}};
-    return (struct shape){3, {height, width, channels}};
+        return (struct layer_shape){2, {height, channels}};
+    return (struct layer_shape){3, {height, width, channels}};
 }
 
 void

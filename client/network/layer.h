@@ -16,7 +16,7 @@
 #include "common/core/base/base.h"
 #include "common/core/base/text.h"
 
-struct shape {
+struct layer_shape {
     size_t rank, dims[3];
 };
 
@@ -38,7 +38,7 @@ struct layer_param {
 struct layer {
     const struct layer_kind *kind;
     struct ps_layer spec;
-    struct shape in, out;
+    struct layer_shape in, out;
     size_t params;
     struct layer_param param[PS_LAYER_PARAMS_MAX];
     uint64_t seed; /* of its values and of its dropout */
@@ -101,13 +101,13 @@ const char *layer_word(enum ps_layer_kind kind);
 
 /* ---- What several kinds need ---- */
 
-size_t shape_elements(const struct shape *s);
+size_t shape_elements(const struct layer_shape *s);
 
 /* An image: [positions, channels] has a width of 1. False for rank 1. */
-bool shape_plane(const struct shape *s, size_t *height, size_t *width, size_t *channels);
+bool shape_plane(const struct layer_shape *s, size_t *height, size_t *width, size_t *channels);
 
 /* A shape of another size, with a width if `like` has one. */
-struct shape shape_like(const struct shape *like, size_t height, size_t width, size_t channels);
+struct layer_shape shape_like(const struct layer_shape *like, size_t height, size_t width, size_t channels);
 
 /* Adds a parameter to l. */
 void layer_add_param(struct layer *l, const char *suffix, enum ps_init_kind init, uint32_t rank, const uint64_t *dims);

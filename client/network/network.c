@@ -39,7 +39,7 @@ network_alloc_host(ps_network *n, size_t elements, struct ps_error *e)
 
 /* No size, and no product of sizes, rows among them, may exceed what the device takes. */
 static enum ps_err
-check_shape(const struct shape *s, size_t rows, const char *what, struct ps_error *e)
+check_shape(const struct layer_shape *s, size_t rows, const char *what, struct ps_error *e)
 {
     size_t elements = rows;
 
@@ -128,13 +128,13 @@ check_spec(const struct ps_network_spec *spec, struct ps_error *e)
 /* ---- Places ---- */
 
 /* Where the last output lies, and whether its layer's backward reads it there. */
-struct place {
+struct tensor_memory {
     float *memory; /* NULL: it is the network's input */
     bool read;
 };
 
 static enum ps_err
-place_output(ps_network *n, struct layer *l, struct place *last, struct ps_error *e)
+place_output(ps_network *n, struct layer *l, struct tensor_memory *last, struct ps_error *e)
 {
     bool on_x = (l->kind->traits & LAYER_Y_ON_X) != 0;
 
@@ -154,7 +154,7 @@ place_output(ps_network *n, struct layer *l, struct place *last, struct ps_error
 static enum ps_err
 alloc_layers(ps_network *n, struct ps_error *e)
 {
-    struct place last = {0};
+    struct tensor_memory last = {0};
     size_t scratch = 0, elements;
     enum ps_err err;
 

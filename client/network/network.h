@@ -9,7 +9,7 @@
 
 struct ps_network {
     ps_device *device;
-    struct shape in;
+    struct layer_shape in;
     size_t inputs, outputs, rows_max;
     enum ps_loss loss;
     bool takes_ids;

@@ -138,7 +138,7 @@ ps_network_place(ps_network *network, float *const *values, float *const *gradie
 
 /* Memory that it allocated for a parameter and needs no longer. */
 static void
-drop(ps_network *n, struct layer_param *p)
+network_drop_param(ps_network *n, struct layer_param *p)
 {
     for (size_t i = 0; i < n->device_blocks; i++)
         if (n->device_block[i] == p->value || n->device_block[i] == p->gradient) {
@@ -161,7 +161,7 @@ network_reside(ps_network *n, float *const *values, float *const *gradients)
     for (size_t i = 0; i < n->params; i++) {
         struct layer_param *p = n->param[i];
 
-        drop(n, p);
+        network_drop_param(n, p);
         p->value = values[i];
         p->gradient = gradients[i];
         p->host_gradient = NULL;

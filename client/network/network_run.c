@@ -76,7 +76,7 @@ part_of(const ps_network *n, const struct ps_batch *b, size_t first, size_t rows
 
 /* elements of 4 bytes as the device sees them. */
 static const void *
-upload(ps_network *n, void *to, const void *from, size_t elements)
+network_upload(ps_network *n, void *to, const void *from, size_t elements)
 {
     if (ps_device_is_host(n->device))
         return from;
@@ -86,7 +86,7 @@ upload(ps_network *n, void *to, const void *from, size_t elements)
 
 /* Parameters are computed with where they lie. */
 static bool
-stays(const ps_network *n)
+network_params_stay(const ps_network *n)
 {
     return ps_device_is_host(n->device) || n->resides;
 }
@@ -96,7 +96,7 @@ stays(const ps_network *n)
 static void
 send_values(ps_network *n, const struct layer *l)
 {
-    if (stays(n))
+    if (network_params_stay(n))
         return;
     for (size_t i = 0; i < l->params; i++) {
         const struct layer_param *p = &l->param[i];
@@ -115,7 +115,7 @@ fetch_gradients(ps_network *n, const struct on_way *w, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
-    if (stays(n))
+    if (network_params_stay(n))
         return PS_OK;
     for (size_t i = w->first; i < w->end && err == PS_OK; i++) {
         const struct layer_param *p = n->param[i];
@@ -129,9 +129,9 @@ fetch_gradients(ps_network *n, const struct on_way *w, struct ps_error *e)
 
 /* Returns the last layer's output: [rows, outputs], device. send: values may have changed. */
 static const float *
-forward(ps_network *n, const struct pass *pass, const struct ps_batch *b, bool send)
+network_forward(ps_network *n, const struct pass *pass, const struct ps_batch *b, bool send)
 {
-    const void *x = upload(n, n->input, n->takes_ids ? (const void *)b->ids : b->x, b->rows * n->inputs);
+    const void *x = network_upload(n, n->input, n->takes_ids ? (const void *)b->ids : b->x, b->rows * n->inputs);
 
     for (size_t i = 0; i < n->layers; i++) {
         struct layer *l = &n->layer[i];
@@ -147,13 +147,13 @@ forward(ps_network *n, const struct pass *pass, const struct ps_batch *b, bool s
 /* Tells of gradients that were on their way. Those that stay are told of as soon as they are called for: whoever hears
  * of it copies them, or not. */
 static enum ps_err
-tell_ready(ps_network *n, struct on_way *w, struct ps_error *e)
+call_ready(ps_network *n, struct on_way *w, struct ps_error *e)
 {
     enum ps_err err;
 
     if (w->first == w->end)
         return PS_OK;
-    if (!stays(n) && (err = device_fetched(n->device, e)) != PS_OK)
+    if (!network_params_stay(n) && (err = device_fetched(n->device, e)) != PS_OK)
         return err;
     while (w->end > w->first)
         n->ready(n->ready_arg, --w->end);
@@ -169,17 +169,17 @@ hand_over(ps_network *n, struct on_way *w, size_t first, size_t end, struct ps_e
 
     if (first == end)
         return PS_OK;
-    if (n->ready != NULL && (err = tell_ready(n, w, e)) != PS_OK)
+    if (n->ready != NULL && (err = call_ready(n, w, e)) != PS_OK)
         return err;
     *w = (struct on_way){first, end};
     if ((err = fetch_gradients(n, w, e)) != PS_OK)
         return err;
-    return n->ready != NULL && stays(n) ? tell_ready(n, w, e) : PS_OK;
+    return n->ready != NULL && network_params_stay(n) ? call_ready(n, w, e) : PS_OK;
 }
 
 /* From the loss's gradient in delta[0] down to the first layer with parameters, whose input needs no gradient. */
 static enum ps_err
-backward(ps_network *n, const struct pass *pass, struct ps_error *e)
+network_backward(ps_network *n, const struct pass *pass, struct ps_error *e)
 {
     float *dy = n->delta[0], *dx;
     struct on_way w = {0};
@@ -195,15 +195,16 @@ backward(ps_network *n, const struct pass *pass, struct ps_error *e)
             return err;
         told -= l->params;
     }
-    return n->ready != NULL ? tell_ready(n, &w, e) : PS_OK;
+    return n->ready != NULL ? call_ready(n, &w, e) : PS_OK;
 }
 
 /* Losses, what is right of the outputs, and, when dx is not NULL, the gradient of scale × the sum of the losses. */
 static void
-compare(ps_network *n, const struct ps_batch *b, const float *outputs, float scale, float *dx)
+network_compare(ps_network *n, const struct ps_batch *b, const float *outputs, float scale, float *dx)
 {
     size_t wanted = n->loss == PS_LOSS_SIGMOID ? b->rows * n->outputs : b->rows;
-    const void *want = upload(n, n->wanted, n->loss == PS_LOSS_SIGMOID ? (const void *)b->targets : b->labels, wanted);
+    const void *want =
+        network_upload(n, n->wanted, n->loss == PS_LOSS_SIGMOID ? (const void *)b->targets : b->labels, wanted);
 
     if (n->loss == PS_LOSS_SIGMOID) {
         ps_sigmoid_cross_entropy(n->device, b->rows, n->outputs, outputs, want, scale, n->losses, dx);
@@ -244,8 +245,8 @@ count_correct(ps_network *n, const struct ps_batch *b, const float *outputs, siz
 
 /* Adds this pass to *result. */
 static enum ps_err
-collect(ps_network *n, const struct ps_batch *b, const float *outputs, struct ps_network_result *result,
-        struct ps_error *e)
+network_collect(ps_network *n, const struct ps_batch *b, const float *outputs, struct ps_network_result *result,
+                struct ps_error *e)
 {
     size_t correct;
     enum ps_err err;
@@ -278,10 +279,10 @@ ps_network_gradient(ps_network *network, const struct ps_batch *batch, float sca
                        n->rows_max);
     if ((err = check_batch(n, batch, error)) != PS_OK)
         return err;
-    outputs = forward(n, &pass, batch, true);
-    compare(n, batch, outputs, scale, n->delta[0]);
-    if ((err = backward(n, &pass, error)) == PS_OK)
-        err = collect(n, batch, outputs, &got, error);
+    outputs = network_forward(n, &pass, batch, true);
+    network_compare(n, batch, outputs, scale, n->delta[0]);
+    if ((err = network_backward(n, &pass, error)) == PS_OK)
+        err = network_collect(n, batch, outputs, &got, error);
     fetched = device_fetched(n->device, err == PS_OK ? error : NULL); /* nothing is on its way when this returns */
     if (err == PS_OK && result != NULL)
         *result = got;
@@ -309,7 +310,7 @@ forward_in_parts(ps_network *n, const struct ps_batch *batch, take_outputs take,
     for (size_t first = 0; first < batch->rows && err == PS_OK; first += part.rows) {
         part = part_of(n, batch, first, MIN(batch->rows - first, n->rows_max));
         pass.rows = part.rows;
-        err = take(n, &part, first, forward(n, &pass, &part, first == 0), to, e);
+        err = take(n, &part, first, network_forward(n, &pass, &part, first == 0), to, e);
     }
     return err;
 }
@@ -319,8 +320,8 @@ take_result(ps_network *n, const struct ps_batch *part, size_t first, const floa
             struct ps_error *e)
 {
     (void)first;
-    compare(n, part, outputs, 1, NULL);
-    return collect(n, part, outputs, to, e);
+    network_compare(n, part, outputs, 1, NULL);
+    return network_collect(n, part, outputs, to, e);
 }
 
 enum ps_err

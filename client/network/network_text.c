@@ -71,17 +71,17 @@ format_usage(struct text *t, enum ps_layer_kind number)
 /* ---- Reading ---- */
 
 /* The text of one layer, of which words are taken from the front. */
-struct reader {
+struct network_reader {
     const char *at, *end;
 };
 
-struct word {
+struct network_word {
     const char *start;
     size_t len;
 };
 
 static bool
-next_word(struct reader *r, struct word *out)
+next_word(struct network_reader *r, struct network_word *out)
 {
     while (r->at < r->end && strchr(" \t\n", *r->at) != NULL)
         r->at++;
@@ -93,7 +93,7 @@ next_word(struct reader *r, struct word *out)
 }
 
 static bool
-word_is(const struct word *w, const char *text)
+word_is(const struct network_word *w, const char *text)
 {
     return strlen(text) == w->len && memcmp(w->start, text, w->len) == 0;
 }
@@ -128,7 +128,7 @@ read_plane(const char *text, size_t out[2])
 }
 
 static bool
-read_value(const struct word *w, const struct layer_field *field, struct ps_layer *layer)
+read_value(const struct network_word *w, const struct layer_field *field, struct ps_layer *layer)
 {
     void *member = field_member(layer, field);
     char text[2 * NUMBER_MAX + 2];
@@ -148,7 +148,7 @@ read_value(const struct word *w, const struct layer_field *field, struct ps_laye
 
 /* The field that comes after the word itself; NULL: none. */
 static const struct layer_field *
-field_by_word(const struct layer_kind *kind, const struct word *w)
+field_by_word(const struct layer_kind *kind, const struct network_word *w)
 {
     for (size_t i = 0; i < kind->field_count; i++)
         if (kind->fields[i].position == FIELD_AFTER_WORD && word_is(w, kind->fields[i].word))
@@ -158,11 +158,11 @@ field_by_word(const struct layer_kind *kind, const struct word *w)
 
 /* All words after the layer's own. */
 static bool
-read_fields(struct reader *r, const struct layer_kind *kind, struct ps_layer *out)
+read_fields(struct network_reader *r, const struct layer_kind *kind, struct ps_layer *out)
 {
     const struct layer_field *field;
     size_t taken = 0;
-    struct word w;
+    struct network_word w;
 
     while (next_word(r, &w)) {
         if ((field = field_by_word(kind, &w)) == NULL) {
@@ -181,7 +181,7 @@ read_fields(struct reader *r, const struct layer_kind *kind, struct ps_layer *ou
 }
 
 static enum ps_err
-unknown_layer(size_t number, const struct word *w, struct ps_error *e)
+unknown_layer(size_t number, const struct network_word *w, struct ps_error *e)
 {
     char words[256];
     struct text t = text_start(words, sizeof words);
@@ -194,7 +194,7 @@ unknown_layer(size_t number, const struct word *w, struct ps_error *e)
 
 /* PS_LAYER_KINDS: none. */
 static int
-kind_by_word(const struct word *w)
+kind_by_word(const struct network_word *w)
 {
     int kind = 0;
 
@@ -205,9 +205,9 @@ kind_by_word(const struct word *w)
 
 /* What may be wrong with a layer's words: another layer among them, or else a number. */
 static void
-format_hint(struct text *t, struct reader rest, const struct layer_kind *kind)
+format_hint(struct text *t, struct network_reader rest, const struct layer_kind *kind)
 {
-    struct word w;
+    struct network_word w;
 
     while (next_word(&rest, &w))
         if (kind_by_word(&w) < PS_LAYER_KINDS) {
@@ -222,10 +222,10 @@ format_hint(struct text *t, struct reader rest, const struct layer_kind *kind)
 }
 
 static enum ps_err
-read_layer(size_t number, struct reader r, struct ps_layer *out, struct ps_error *e)
+read_layer(size_t number, struct network_reader r, struct ps_layer *out, struct ps_error *e)
 {
-    struct reader whole = r, rest;
-    struct word w;
+    struct network_reader whole = r, rest;
+    struct network_word w;
     int kind;
     char usage[256];
     struct text t = text_start(usage, sizeof usage);
@@ -258,7 +258,7 @@ ps_network_parse(const char *text, struct ps_layer *layers, size_t *count, struc
         end = text + strcspn(text, ",");
         if (*count == PS_LAYERS_MAX)
             return ps_fail(error, PS_ERR_INVALID, "a network has at most %d layers", PS_LAYERS_MAX);
-        if ((err = read_layer(*count, (struct reader){text, end}, &layers[*count], error)) != PS_OK)
+        if ((err = read_layer(*count, (struct network_reader){text, end}, &layers[*count], error)) != PS_OK)
             return err;
         ++*count;
         if (*end == '\0')

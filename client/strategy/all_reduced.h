@@ -2,16 +2,16 @@
  *
  *     multi_worker_mirrored.c   opening, starting, a step
  *     agreement.c               who is furthest, and that the others are as far
- *     reunion.c                 who was lost, forming the group again, looking for who is missing */
+ *     worker_recovery.c                 who was lost, forming the group again, looking for who is missing */
 #ifndef CLIENT_STRATEGY_ALL_REDUCED_H
 #define CLIENT_STRATEGY_ALL_REDUCED_H
 
 #include "client/include/psclient/ps_group.h"
 #include "client/include/psclient/ps_reducer.h"
-#include "client/strategy/resident.h"
+#include "client/strategy/device_resident.h"
 
 /* What goes behind the gradients: the sum over all ranks. */
-enum note { NOTE_ROWS, NOTE_STEP, NOTE_FAILED, NOTE_LOOK, NOTE_METRICS };
+enum note { NOTE_ROWS, NOTE_STEP, NOTE_FAILED, NOTE_CHECK, NOTE_METRICS };
 #define NOTE_MAX (NOTE_METRICS + PS_STRATEGY_METRICS_MAX)
 
 struct all_reduced {
@@ -20,11 +20,11 @@ struct all_reduced {
     bool *ready; /* [vars]: said in this step */
     bool stepping;
     double note[NOTE_MAX];
-    uint32_t all;          /* workers of the cluster */
-    uint64_t look_at_ms;   /* for workers that are missing */
-    uint64_t look_wait_ms; /* until then */
-    int timeout_ms;        /* of the group */
-    bool agreed;           /* once: it is no newcomer any more */
+    uint32_t all;           /* workers of the cluster */
+    uint64_t check_at_ms;   /* for workers that are missing */
+    uint64_t check_wait_ms; /* until then */
+    int timeout_ms;         /* of the group */
+    bool agreed;            /* once: it is no newcomer any more */
     uint32_t fitting;    /* workers that go on without those that were started otherwise; 0: there are none of these */
     bool tried;          /* step s->next: gradients were exchanged, and whether that counts is not known; */
     uint64_t epoch;      /* in this forming of the group */
@@ -47,7 +47,7 @@ enum ps_err all_reduced_agree(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 /* What was left out of the gradients that were exchanged last, now that it is known whether they count. */
 void all_reduced_settle(ps_strategy *s, bool counted);
 
-/* ---- reunion.c ---- */
+/* ---- worker_recovery.c ---- */
 
 /* Open the group; again where a member is lost on the way from the meeting. Errors as ps_group_open(). */
 enum ps_err all_reduced_open(ps_strategy *s, const ps_cluster *cluster, const struct ps_group_options *options,
@@ -59,11 +59,11 @@ enum ps_err all_reduced_lost(ps_strategy *s, const struct ps_error *why, struct 
 
 /* Somebody is missing, and it is time to see whether it is back. All ranks do so behind the same step. Where nobody is
  * found, or the others could not be met, the group is what it was. */
-enum ps_err all_reduced_look(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+enum ps_err all_reduced_check(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
-bool all_reduced_look_is_due(const ps_strategy *s);
+bool all_reduced_check_is_due(const ps_strategy *s);
 
 /* The group was formed: if somebody is missing it is looked for after a while. */
-void all_reduced_plan_look(ps_strategy *s);
+void all_reduced_plan_check(ps_strategy *s);
 
 #endif

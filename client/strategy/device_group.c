@@ -20,7 +20,7 @@
 #include "common/core/base/base.h"
 #include "common/system/now.h"
 
-#define LOOKS_AWAKE 2000  /* before the first sleep */
+#define POLLS_AWAKE 2000  /* before the first sleep */
 #define PAUSE_NS    50000 /* between two looks after that */
 #define GRACE_MS    300   /* after the failure of one, devices or group, for the other to say what it knows */
 
@@ -42,7 +42,7 @@ struct ps_device_group {
 
 /* Every rank's words, [ranks * n], which the caller frees. */
 static enum ps_err
-gather(ps_device_group *t, const int64_t *mine, size_t n, int64_t **out, struct ps_error *e)
+device_group_gather(ps_device_group *t, const int64_t *mine, size_t n, int64_t **out, struct ps_error *e)
 {
     uint32_t ranks = ps_group_ranks(t->group);
     enum ps_err err;
@@ -64,7 +64,7 @@ all_agree(ps_device_group *t, enum ps_err mine, const char *doing, struct ps_err
     uint32_t ranks = ps_group_ranks(t->group);
     int64_t word = (int64_t)mine, *all;
     struct ps_error why;
-    enum ps_err err = gather(t, &word, 1, &all, &why), of_one = PS_OK;
+    enum ps_err err = device_group_gather(t, &word, 1, &all, &why), of_one = PS_OK;
     uint32_t rank = 0;
 
     if (mine == PS_OK && err != PS_OK && e != NULL)
@@ -93,7 +93,7 @@ pause_a_little(void)
 
 /* A device has failed. Perhaps because a rank is gone: then that is what happened. */
 static enum ps_err
-blame(ps_device_group *t, enum ps_err err, struct ps_error *e)
+device_group_find_cause(ps_device_group *t, enum ps_err err, struct ps_error *e)
 {
     uint64_t until = monotonic_ms() + GRACE_MS;
     struct ps_error why;
@@ -133,7 +133,7 @@ wait_for_devices(ps_device_group *t, const char *doing, struct ps_error *e)
 
     for (unsigned looks = 0;; looks++) {
         if ((err = device_team_poll(t->team, &done, e)) != PS_OK)
-            return blame(t, err, e);
+            return device_group_find_cause(t, err, e);
         if (done)
             return PS_OK;
         if (group_watch(t->group, &why) != PS_OK)
@@ -141,7 +141,7 @@ wait_for_devices(ps_device_group *t, const char *doing, struct ps_error *e)
         if (monotonic_ms() >= until)
             return ps_fail(e, PS_ERR_TIMEOUT, "device %s: %s: the other ranks' devices were not done after %d ms",
                            t->device->name, doing, timeout_ms);
-        if (looks < LOOKS_AWAKE)
+        if (looks < POLLS_AWAKE)
             sched_yield();
         else
             pause_a_little();
@@ -150,7 +150,7 @@ wait_for_devices(ps_device_group *t, const char *doing, struct ps_error *e)
 
 /* The end of everything on the device that others are waited for in. */
 static enum ps_err
-fail(ps_device_group *t, const struct ps_error *why, struct ps_error *e)
+device_group_fail(ps_device_group *t, const struct ps_error *why, struct ps_error *e)
 {
     t->failed = *why;
     device_team_close(t->team);
@@ -167,7 +167,7 @@ check_all_can(ps_device_group *t, struct ps_error *e)
 {
     int64_t mine[2] = {t->direct, device_team_is_known(t->device)}, *all;
     uint32_t ranks = ps_group_ranks(t->group);
-    enum ps_err err = gather(t, mine, 2, &all, e);
+    enum ps_err err = device_group_gather(t, mine, 2, &all, e);
 
     if (err != PS_OK)
         return err;
@@ -209,7 +209,7 @@ share_id(ps_device_group *t, unsigned char id[DEVICE_TEAM_ID], struct ps_error *
 }
 
 static enum ps_err
-join(ps_device_group *t, struct ps_error *e)
+device_group_join(ps_device_group *t, struct ps_error *e)
 {
     uint32_t ranks = ps_group_ranks(t->group), rank = ps_group_rank(t->group);
     unsigned char id[DEVICE_TEAM_ID] = {0};
@@ -243,7 +243,7 @@ ps_device_group_open(ps_group *group, ps_device *device, const struct ps_device_
     t->epoch = ps_group_epoch(group);
     err = check_all_can(t, &why);
     if (err == PS_OK && t->direct && ps_group_ranks(group) > 1)
-        err = join(t, &why);
+        err = device_group_join(t, &why);
     if (err != PS_OK) {
         if (error != NULL)
             *error = why;
@@ -266,18 +266,18 @@ ps_device_group_close(ps_device_group *tensors)
 
 /* ---- Operations ---- */
 
-struct asked {
+struct device_group_request {
     int64_t op, extra; /* the reduction, or the root */
     float *tensor;
     size_t count;
 };
 
 static enum ps_err
-check_same(ps_device_group *t, const struct asked *a, struct ps_error *e)
+check_same(ps_device_group *t, const struct device_group_request *a, struct ps_error *e)
 {
     int64_t mine[WORDS] = {[WORD_OP] = a->op, [WORD_COUNT] = (int64_t)a->count, [WORD_EXTRA] = a->extra}, *all;
     uint32_t ranks = ps_group_ranks(t->group);
-    enum ps_err err = gather(t, mine, WORDS, &all, e);
+    enum ps_err err = device_group_gather(t, mine, WORDS, &all, e);
 
     for (uint32_t r = 1; err == PS_OK && r < ranks; r++)
         if (memcmp(all + r * WORDS, all, sizeof mine) != 0)
@@ -291,7 +291,7 @@ check_same(ps_device_group *t, const struct asked *a, struct ps_error *e)
 }
 
 static enum ps_err
-run_direct(ps_device_group *t, const struct asked *a, struct ps_error *e)
+run_direct(ps_device_group *t, const struct device_group_request *a, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -300,12 +300,12 @@ run_direct(ps_device_group *t, const struct asked *a, struct ps_error *e)
     else
         err = device_team_all_reduce(t->team, a->tensor, a->count,
                                      a->extra == PS_MEAN ? DEVICE_GANG_MEAN : DEVICE_GANG_SUM, e);
-    return err == PS_OK ? wait_for_devices(t, "reducing", e) : blame(t, err, e);
+    return err == PS_OK ? wait_for_devices(t, "reducing", e) : device_group_find_cause(t, err, e);
 }
 
 /* Host memory that is copied through. */
 static enum ps_err
-make_room(ps_device_group *t, size_t count, struct ps_error *e)
+device_group_make_space(ps_device_group *t, size_t count, struct ps_error *e)
 {
     void *memory;
     enum ps_err err;
@@ -323,7 +323,7 @@ make_room(ps_device_group *t, size_t count, struct ps_error *e)
 }
 
 static enum ps_err
-run_in_group(ps_device_group *t, const struct asked *a, float *x, struct ps_error *e)
+run_in_group(ps_device_group *t, const struct device_group_request *a, float *x, struct ps_error *e)
 {
     if (a->op == OP_BROADCAST)
         return ps_group_broadcast(t->group, x, a->count, PS_F32, (uint32_t)a->extra, NULL, e);
@@ -332,13 +332,13 @@ run_in_group(ps_device_group *t, const struct asked *a, float *x, struct ps_erro
 
 /* Who cannot copy says so to the others before they wait for its part. */
 static enum ps_err
-run_by_host(ps_device_group *t, const struct asked *a, struct ps_error *e)
+run_by_host(ps_device_group *t, const struct device_group_request *a, struct ps_error *e)
 {
     enum ps_err err;
 
     if (ps_device_is_host(t->device))
         return run_in_group(t, a, a->tensor, e);
-    if ((err = make_room(t, a->count, e)) == PS_OK &&
+    if ((err = device_group_make_space(t, a->count, e)) == PS_OK &&
         (err = device_fetch(t->device, t->staged, a->tensor, a->count * sizeof(float), e)) == PS_OK)
         err = device_fetched(t->device, e);
     if ((err = all_agree(t, err, "copying from the device", e)) != PS_OK ||
@@ -349,7 +349,7 @@ run_by_host(ps_device_group *t, const struct asked *a, struct ps_error *e)
 }
 
 static enum ps_err
-run(ps_device_group *t, const struct asked *a, struct ps_error *e)
+device_group_run(ps_device_group *t, const struct device_group_request *a, struct ps_error *e)
 {
     struct ps_error why = {0};
     enum ps_err err;
@@ -370,26 +370,26 @@ run(ps_device_group *t, const struct asked *a, struct ps_error *e)
     }
     if (err == PS_OK && a->count > 0 && ps_group_ranks(t->group) > 1)
         err = t->direct ? run_direct(t, a, &why) : run_by_host(t, a, &why);
-    return err == PS_OK ? PS_OK : fail(t, &why, e);
+    return err == PS_OK ? PS_OK : device_group_fail(t, &why, e);
 }
 
 enum ps_err
 ps_device_group_all_reduce(ps_device_group *tensors, float *tensor, size_t count, enum ps_reduce reduce,
                            struct ps_error *error)
 {
-    struct asked a = {OP_ALL_REDUCE, (int64_t)reduce, tensor, count};
+    struct device_group_request a = {OP_ALL_REDUCE, (int64_t)reduce, tensor, count};
 
     if (reduce != PS_SUM && reduce != PS_MEAN)
         return ps_fail(error, PS_ERR_INVALID, "devices of several ranks reduce to a sum or a mean");
-    return run(tensors, &a, error);
+    return device_group_run(tensors, &a, error);
 }
 
 enum ps_err
 ps_device_group_broadcast(ps_device_group *tensors, float *tensor, size_t count, uint32_t root, struct ps_error *error)
 {
-    struct asked a = {OP_BROADCAST, root, tensor, count};
+    struct device_group_request a = {OP_BROADCAST, root, tensor, count};
 
     if (root >= ps_group_ranks(tensors->group))
         return ps_fail(error, PS_ERR_INVALID, "there is no rank %" PRIu32, root);
-    return run(tensors, &a, error);
+    return device_group_run(tensors, &a, error);
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/strategy/resident.h"
+#include "client/strategy/device_resident.h"
 #include "common/core/optimizer/optimizer.h"
 
 #define STEPS_USUAL 16
@@ -58,7 +58,7 @@ local_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
     s->round = o->steps != 0 ? o->steps : STEPS_USUAL;
     s->divisor = (float)(s->workers * s->replicas);
     s->options.client.mode = PS_SYNC;
-    return strategy_server_open(s, cluster, e);
+    return shard_exchange_open(s, cluster, e);
 }
 
 static void
@@ -66,7 +66,7 @@ local_close(ps_strategy *s, bool goodbye)
 {
     struct local *own = s->own;
 
-    strategy_server_close(s, goodbye);
+    shard_exchange_close(s, goodbye);
     for (size_t i = 0; own != NULL && own->base != NULL && i < s->vars_len; i++)
         free(own->base[i]);
     if (own != NULL)
@@ -81,7 +81,7 @@ begin_round(ps_strategy *s)
     struct local *own = s->own;
 
     if (s->resident != NULL)
-        resident_set_base(s);
+        device_resident_set_base(s);
     for (size_t i = 0; s->resident == NULL && i < s->vars_len; i++)
         memcpy(own->base[i], s->copy[0].values[i], s->vars[i]->elements * sizeof(float));
     own->began = s->next;
@@ -94,7 +94,7 @@ add_base(ps_strategy *s, struct ps_error *e)
     struct local *own = s->own;
 
     if (s->resident != NULL)
-        return resident_add_base(s, e);
+        return device_resident_add_base(s, e);
     if ((own->base = calloc(s->vars_len, sizeof *own->base)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a list of %zu variables", s->vars_len);
     for (size_t i = 0; i < s->vars_len; i++)
@@ -111,7 +111,7 @@ local_start(ps_strategy *s, struct ps_error *e)
 
     if ((err = add_base(s, e)) != PS_OK)
         return err;
-    if ((err = strategy_server_start(s, &own->outer, e)) == PS_OK)
+    if ((err = shard_exchange_start(s, &own->outer, e)) == PS_OK)
         begin_round(s);
     return err;
 }
@@ -120,12 +120,12 @@ local_start(ps_strategy *s, struct ps_error *e)
 
 /* What this worker has come away from the base, as a gradient: the outer optimizer goes against it. */
 static enum ps_err
-difference(ps_strategy *s, struct ps_error *e)
+local_difference(ps_strategy *s, struct ps_error *e)
 {
     const struct local *own = s->own;
 
     if (s->resident != NULL)
-        return resident_difference(s, e);
+        return device_resident_difference(s, e);
     for (size_t i = 0; i < s->vars_len; i++) {
         const float *base = own->base[i], *values = s->copy[0].values[i];
         float *to = s->replica[0].gradients[i];
@@ -139,14 +139,14 @@ difference(ps_strategy *s, struct ps_error *e)
 /* After a lapsed lease the round is lost, and the next one begins where this worker's data goes on. Lost is also one
  * whose difference the shards refuse: what diverged here is given up for the values that they have. */
 static enum ps_err
-exchange(ps_strategy *s, struct ps_error *e)
+local_exchange(ps_strategy *s, struct ps_error *e)
 {
     bool over = false;
     enum ps_err err;
 
-    if ((err = difference(s, e)) != PS_OK)
+    if ((err = local_difference(s, e)) != PS_OK)
         return err;
-    err = strategy_server_rejoin(s, strategy_server_exchange(s, s->next, &over, e), e);
+    err = shard_exchange_rejoin(s, shard_exchange_step(s, s->next, &over, e), e);
     if (err == PS_OK || (over && !s->behind))
         begin_round(s);
     return err;
@@ -157,7 +157,7 @@ static enum ps_err
 local_resume(ps_strategy *s, struct ps_error *e)
 {
     bool behind = s->behind;
-    enum ps_err err = strategy_server_resume(s, e);
+    enum ps_err err = shard_exchange_resume(s, e);
 
     if (err == PS_OK && behind)
         begin_round(s);
@@ -175,7 +175,7 @@ local_step(ps_strategy *s, bool *done, struct ps_error *e)
     strategy_count_step(s);
     s->next++;
     *done = true;
-    return s->next - own->began < s->round ? PS_OK : exchange(s, e);
+    return s->next - own->began < s->round ? PS_OK : local_exchange(s, e);
 }
 
 /* ---- Between steps ---- */
@@ -187,7 +187,7 @@ local_refresh(ps_strategy *s, struct ps_error *e)
     const struct local *own = s->own;
     enum ps_err err = PS_OK;
 
-    if (s->next == own->began && (err = strategy_server_refresh(s, e)) == PS_OK)
+    if (s->next == own->began && (err = shard_exchange_refresh(s, e)) == PS_OK)
         begin_round(s);
     return err;
 }
@@ -198,9 +198,9 @@ local_meet(ps_strategy *s, struct ps_error *e)
     const struct local *own = s->own;
     enum ps_err err;
 
-    if (s->next != own->began && (err = exchange(s, e)) != PS_OK)
+    if (s->next != own->began && (err = local_exchange(s, e)) != PS_OK)
         return err;
-    if ((err = strategy_server_meet(s, e)) == PS_OK)
+    if ((err = shard_exchange_meet(s, e)) == PS_OK)
         begin_round(s); /* values were pulled while it waited */
     return err;
 }
@@ -223,7 +223,7 @@ const struct strategy_ops strategy_local_sgd = {
     .resume = local_resume,
     .refresh = local_refresh,
     .meet = local_meet,
-    .save = strategy_server_save,
+    .save = shard_exchange_save,
     .describe = local_describe,
     .close = local_close,
 };

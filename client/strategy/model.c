@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "client/device/device_staging.h"
-#include "client/strategy/crew.h"
-#include "client/strategy/resident.h"
+#include "client/strategy/device_resident.h"
+#include "client/strategy/replica_threads.h"
 #include "client/strategy/strategy.h"
 #include "common/core/model/initializer.h"
 
@@ -12,7 +12,7 @@
 
 /* Room for one more at the end of a list of n pointers. */
 static bool
-grow(void *list, size_t n)
+model_grow_list(void *list, size_t n)
 {
     void **grown = realloc(*(void **)list, (n + 1) * sizeof *grown);
 
@@ -105,12 +105,12 @@ static bool
 grow_lists(ps_strategy *s)
 {
     size_t n = s->vars_len;
-    bool grown = grow(&s->vars, n);
+    bool grown = model_grow_list(&s->vars, n);
 
     for (uint32_t k = 0; k < s->copies && grown; k++)
-        grown = grow(&s->copy[k].values, n) && grow(&s->copy[k].optimizer, n);
+        grown = model_grow_list(&s->copy[k].values, n) && model_grow_list(&s->copy[k].optimizer, n);
     for (uint32_t k = 0; k < s->replicas && grown; k++)
-        grown = grow(&s->replica[k].gradients, n);
+        grown = model_grow_list(&s->replica[k].gradients, n);
     show_lists(s); /* also when only some of them have moved */
     return grown;
 }
@@ -163,7 +163,7 @@ strategy_free_variables(ps_strategy *s)
         free(s->copy[k].optimizer);
         free(s->replica[k].gradients);
     }
-    resident_free(s->resident);
+    device_resident_free(s->resident);
     free(s->vars);
     variables_finish(&s->table);
 }
@@ -215,7 +215,7 @@ strategy_spread(ps_strategy *s, struct ps_error *e)
     const struct strategy_copy *first = &s->copy[0];
 
     if (s->resident != NULL)
-        return resident_send(s, e);
+        return device_resident_send(s, e);
     for (uint32_t k = 1; k < s->copies; k++)
         for (size_t i = 0; i < s->vars_len; i++) {
             memcpy(s->copy[k].values[i], first->values[i], s->vars[i]->elements * sizeof(float));
@@ -228,12 +228,12 @@ strategy_spread(ps_strategy *s, struct ps_error *e)
 enum ps_err
 strategy_gather(ps_strategy *s, bool slots, struct ps_error *e)
 {
-    return s->resident != NULL ? resident_fetch(s, slots, e) : PS_OK;
+    return s->resident != NULL ? device_resident_fetch(s, slots, e) : PS_OK;
 }
 
 /* ---- Updates ---- */
 
-struct updating {
+struct model_update {
     ps_strategy *s;
     struct local_step step;
     enum ps_err err[PS_STRATEGY_REPLICAS_MAX];
@@ -243,7 +243,7 @@ struct updating {
 static void
 update_copy(void *arg, uint32_t member)
 {
-    struct updating *u = arg;
+    struct model_update *u = arg;
     ps_strategy *s = u->s;
 
     if (member < s->copies)
@@ -255,12 +255,12 @@ update_copy(void *arg, uint32_t member)
 enum ps_err
 strategy_update(ps_strategy *s, float scale, struct ps_error *e)
 {
-    struct updating u = {.s = s, .step = {.clock = s->next, .scale = scale}};
+    struct model_update u = {.s = s, .step = {.clock = s->next, .scale = scale}};
 
     if (s->resident != NULL)
-        return resident_update(s, scale, e);
+        return device_resident_update(s, scale, e);
     if (s->copies > 1)
-        crew_run(s->crew, update_copy, &u);
+        replica_threads_run(s->threads, update_copy, &u);
     else
         update_copy(&u, 0);
     for (uint32_t k = 1; k < s->copies; k++)

@@ -111,7 +111,7 @@ start_group(ps_strategy *s, struct ps_error *e)
         return err;
     if ((err = all_reduced_agree(s, &why)) != PS_OK && (err = all_reduced_lost(s, &why, e)) != PS_OK)
         return err;
-    all_reduced_plan_look(s);
+    all_reduced_plan_check(s);
     return PS_OK;
 }
 
@@ -151,7 +151,7 @@ write_note(ps_strategy *s, bool failed)
     memset(a->note, 0, sizeof a->note);
     a->note[NOTE_STEP] = (double)s->next;
     a->note[NOTE_FAILED] = failed;
-    a->note[NOTE_LOOK] = s->chief && all_reduced_look_is_due(s);
+    a->note[NOTE_CHECK] = s->chief && all_reduced_check_is_due(s);
     if (failed)
         return;
     a->note[NOTE_ROWS] = (double)s->done.rows;
@@ -178,7 +178,7 @@ finish_note(ps_work *note, enum ps_err before, struct ps_error *e)
 /* All gradients and the note are on their way; wait for the sums. A replica that failed left what it left, perhaps what
  * cannot be compressed: the note says so to everybody. */
 static enum ps_err
-exchange(ps_strategy *s, bool failed, struct ps_error *e)
+mirrored_exchange(ps_strategy *s, bool failed, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
     ps_work *note = NULL;
@@ -231,7 +231,7 @@ static enum ps_err
 reduce_on_devices(ps_strategy *s, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
-    enum ps_err err = resident_reduce_all(s, a->devices, e);
+    enum ps_err err = device_resident_reduce_all(s, a->devices, e);
 
     if (err == PS_OK)
         count_device_bytes(s);
@@ -270,7 +270,8 @@ reduced_step(ps_strategy *s, bool *done, struct ps_error *e)
     a->stepping = a->reducer != NULL;
     a->epoch = ps_group_epoch(a->group);
     computed = strategy_compute(s, &mine);
-    err = a->reducer != NULL ? exchange(s, computed != PS_OK, &why) : exchange_note(s, computed != PS_OK, &why);
+    err =
+        a->reducer != NULL ? mirrored_exchange(s, computed != PS_OK, &why) : exchange_note(s, computed != PS_OK, &why);
     if (computed != PS_OK) {
         all_reduced_settle(s, false);
         if (e != NULL)
@@ -293,7 +294,7 @@ reduced_step(ps_strategy *s, bool *done, struct ps_error *e)
     s->next++;
     a->devices_failed = 0;
     a->done_epoch = a->epoch;
-    return a->note[NOTE_LOOK] != 0 ? all_reduced_look(s, e) : PS_OK;
+    return a->note[NOTE_CHECK] != 0 ? all_reduced_check(s, e) : PS_OK;
 }
 
 /* ---- The end ---- */

@@ -17,20 +17,20 @@
 #include "client/strategy/strategy.h"
 
 static enum ps_err
-server_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
+parameter_server_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
 {
     s->divisor = (float)s->workers;
-    return strategy_server_open(s, cluster, e);
+    return shard_exchange_open(s, cluster, e);
 }
 
 static enum ps_err
-server_start(ps_strategy *s, struct ps_error *e)
+parameter_server_start(ps_strategy *s, struct ps_error *e)
 {
-    return strategy_server_start(s, NULL, e);
+    return shard_exchange_start(s, NULL, e);
 }
 
 static enum ps_err
-server_step(ps_strategy *s, bool *done, struct ps_error *e)
+parameter_server_step(ps_strategy *s, bool *done, struct ps_error *e)
 {
     bool over = false;
     enum ps_err err;
@@ -41,16 +41,16 @@ server_step(ps_strategy *s, bool *done, struct ps_error *e)
         return err;
     strategy_count_none(s); /* of a step before that could not be pushed */
     strategy_count_step(s);
-    err = strategy_server_exchange(s, s->next + 1, &over, e);
+    err = shard_exchange_step(s, s->next + 1, &over, e);
     s->next += over;
     if (err != PS_OK)
-        return strategy_server_rejoin(s, err, e);
+        return shard_exchange_rejoin(s, err, e);
     *done = true;
     return PS_OK;
 }
 
 static void
-server_describe(const ps_strategy *s, char *text, size_t size)
+parameter_server_describe(const ps_strategy *s, char *text, size_t size)
 {
     const struct ps_client_options *o = &s->options.client;
     uint32_t quorum = o->quorum == 0 ? s->workers : o->quorum;
@@ -65,14 +65,14 @@ server_describe(const ps_strategy *s, char *text, size_t size)
 
 const struct strategy_ops strategy_parameter_server = {
     .traits = STRATEGY_THREADS | STRATEGY_WORKERS | STRATEGY_SHARDS,
-    .open = server_open,
-    .start = server_start,
-    .ready = strategy_server_ready,
-    .step = server_step,
-    .resume = strategy_server_resume,
-    .refresh = strategy_server_refresh,
-    .meet = strategy_server_meet,
-    .save = strategy_server_save,
-    .describe = server_describe,
-    .close = strategy_server_close,
+    .open = parameter_server_open,
+    .start = parameter_server_start,
+    .ready = shard_exchange_ready,
+    .step = parameter_server_step,
+    .resume = shard_exchange_resume,
+    .refresh = shard_exchange_refresh,
+    .meet = shard_exchange_meet,
+    .save = shard_exchange_save,
+    .describe = parameter_server_describe,
+    .close = shard_exchange_close,
 };

@@ -4,8 +4,8 @@
 
 #include "client/include/psclient/ps_data.h"
 #include "client/network/network.h"
-#include "client/strategy/crew.h"
-#include "client/strategy/resident.h"
+#include "client/strategy/device_resident.h"
+#include "client/strategy/replica_threads.h"
 #include "client/strategy/strategy.h"
 #include "common/core/optimizer/optimizer.h"
 
@@ -56,13 +56,13 @@ strategy_open_replicas(ps_strategy *s, struct ps_error *e)
         r->device = s->devices[s->devices_len > 1 ? k : 0];
         r->seen = (struct ps_replica){.local = k, .device = r->device, .metrics = r->metrics, .strategy = s};
     }
-    return err == PS_OK ? crew_new(s->devices_len, &s->crew, e) : err;
+    return err == PS_OK ? replica_threads_new(s->devices_len, &s->threads, e) : err;
 }
 
 void
 strategy_close_replicas(ps_strategy *s)
 {
-    crew_free(s->crew);
+    replica_threads_free(s->threads);
     for (uint32_t i = 0; i < s->devices_len; i++)
         ps_device_close(s->devices[i]);
 }
@@ -70,7 +70,7 @@ strategy_close_replicas(ps_strategy *s)
 /* ---- A step ---- */
 
 static void
-deal(ps_strategy *s)
+replicas_assign_slices(ps_strategy *s)
 {
     uint64_t batch = MIN(s->options.batch, s->options.rows), number = s->next % s->steps_each,
              global = MIN(batch, s->options.rows - number * batch);
@@ -131,14 +131,14 @@ sum_slice(ps_strategy *s, uint32_t member, uint32_t members)
     }
 }
 
-/* On each thread of the crew: one replica. Nobody adds up before all have computed. */
+/* On each replica's thread: one replica. None adds up before all have computed. */
 static void
 compute_member(void *arg, uint32_t member)
 {
     ps_strategy *s = arg;
 
     compute_one(s, member);
-    crew_meet(s->crew);
+    replica_threads_barrier(s->threads);
     if (s->resident == NULL && all_well(s))
         sum_slice(s, member, s->replicas);
 }
@@ -168,9 +168,9 @@ sum_metrics(ps_strategy *s)
 enum ps_err
 strategy_compute(ps_strategy *s, struct ps_error *e)
 {
-    deal(s);
+    replicas_assign_slices(s);
     if (s->devices_len > 1)
-        crew_run(s->crew, compute_member, s);
+        replica_threads_run(s->threads, compute_member, s);
     else
         compute_all(s);
     for (uint32_t k = 0; k < s->replicas; k++)
@@ -180,7 +180,7 @@ strategy_compute(ps_strategy *s, struct ps_error *e)
             return s->replica[k].err;
         }
     sum_metrics(s);
-    return s->resident != NULL ? resident_reduce(s, e) : PS_OK;
+    return s->resident != NULL ? device_resident_reduce(s, e) : PS_OK;
 }
 
 /* ---- What a step function may call ---- */

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/api/recorder.h"
+#include "client/api/trace_recorder.h"
 #include "client/network/network.h"
-#include "client/strategy/resident.h"
+#include "client/strategy/device_resident.h"
 
 /* ---- Opening and closing ---- */
 
@@ -33,14 +33,14 @@ ps_strategy_open(const char *name, const struct ps_strategy_options *options, ps
         ps_strategy_abandon(s);
         return err;
     }
-    recorder_open(s->task);
+    trace_recorder_open(s->task);
     s->recorded = true;
     *out = s;
     return PS_OK;
 }
 
 static void
-end(ps_strategy *s, bool goodbye)
+strategy_end(ps_strategy *s, bool goodbye)
 {
     if (s == NULL)
         return;
@@ -49,20 +49,20 @@ end(ps_strategy *s, bool goodbye)
     strategy_free_variables(s);
     strategy_close_replicas(s);
     if (s->recorded)
-        recorder_close();
+        trace_recorder_close();
     free(s);
 }
 
 void
 ps_strategy_close(ps_strategy *strategy)
 {
-    end(strategy, true);
+    strategy_end(strategy, true);
 }
 
 void
 ps_strategy_abandon(ps_strategy *strategy)
 {
-    end(strategy, false);
+    strategy_end(strategy, false);
 }
 
 /* ---- What it is ---- */
@@ -188,7 +188,8 @@ ps_strategy_networks(ps_strategy *strategy, ps_network *const networks[], const 
 {
     enum ps_err err;
 
-    if ((err = check_networks(strategy, networks, error)) != PS_OK || (err = resident_new(strategy, error)) != PS_OK)
+    if ((err = check_networks(strategy, networks, error)) != PS_OK ||
+        (err = device_resident_new(strategy, error)) != PS_OK)
         return err;
     for (size_t i = 0; i < ps_network_params(networks[0]); i++)
         if ((err = add_parameter(strategy, networks[0], i, prefix, optimizer, error)) != PS_OK)
@@ -199,7 +200,7 @@ ps_strategy_networks(ps_strategy *strategy, ps_network *const networks[], const 
         if (strategy->ops->ready != NULL && strategy->replicas == 1)
             ps_network_on_ready(networks[k], parameter_ready, &strategy->replica[k].seen);
     }
-    return strategy->resident != NULL ? resident_place(strategy, networks, error) : PS_OK;
+    return strategy->resident != NULL ? device_resident_alloc(strategy, networks, error) : PS_OK;
 }
 
 size_t
@@ -260,7 +261,7 @@ need_start(const ps_strategy *s, struct ps_error *e)
 }
 
 static enum ps_err
-resume(ps_strategy *s, struct ps_error *e)
+strategy_resume(ps_strategy *s, struct ps_error *e)
 {
     return s->ops->resume != NULL ? s->ops->resume(s, e) : PS_OK;
 }
@@ -315,19 +316,19 @@ ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_
     if (calls == NULL || calls->step == NULL)
         return ps_fail(error, PS_ERR_INVALID, "a run needs a step function");
     s->calls = calls;
-    recorder_hold(true); /* where a step ends is known here */
-    recorder_begin();
-    if ((err = resume(s, error)) == PS_OK)
+    trace_recorder_hold(true); /* where a step ends is known here */
+    trace_recorder_begin();
+    if ((err = strategy_resume(s, error)) == PS_OK)
         err = take_over(s, error);
     while (err == PS_OK && s->next < until) {
         done = false;
         if ((err = s->ops->step(s, &done, error)) == PS_OK) {
             err = done ? after_step(s, error) : take_over(s, error);
             if (done)
-                recorder_step(s->next - 1);
+                trace_recorder_step(s->next - 1);
         }
     }
-    recorder_hold(false);
+    trace_recorder_hold(false);
     s->calls = NULL;
     gathered = strategy_gather(s, false, err == PS_OK ? error : NULL);
     return err != PS_OK ? err : gathered;
@@ -349,7 +350,7 @@ ps_strategy_meet(ps_strategy *strategy, struct ps_error *error)
     enum ps_err err = need_start(strategy, error);
 
     if (err == PS_OK)
-        err = resume(strategy, error);
+        err = strategy_resume(strategy, error);
     if (err == PS_OK && strategy->ops->meet != NULL)
         err = strategy->ops->meet(strategy, error);
     if (err == PS_OK && strategy->client == NULL) /* all of it is here */

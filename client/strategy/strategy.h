@@ -1,13 +1,13 @@
 /* The inside of a ps_strategy: what strategy.c keeps, what each strategy provides, and the rooms that they share.
  *
  *     options.c      what was asked for, checked
- *     crew.c         threads, one for each replica
+ *     replica_threads.c         threads, one for each replica
  *     replicas.c     devices; a step's slices; the step functions of all replicas, and the sum of their gradients
  *     model.c        variables: values, gradients, optimizers; one update of all copies
- *     resident.c     the same where they stay on the replicas' devices
- *     saved.c        a checkpoint of what is in this process
+ *     device_resident.c     the same where they stay on the replicas' devices
+ *     checkpoint.c        a checkpoint of what is in this process
  *     totals.c       rows and metrics, summed up over steps and workers
- *     server.c       the shards: one exchange with them, and where training goes on
+ *     shard_exchange.c       the shards: one exchange with them, and where training goes on
  *     <name>.c       one for each strategy: a row of operations
  *
  * Adding one is a row of PS_STRATEGY_LIST and a file that defines its operations. */
@@ -19,8 +19,8 @@
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 
-struct crew;
-struct resident;
+struct replica_threads;
+struct device_resident;
 
 /* ---- What a strategy is ---- */
 
@@ -48,7 +48,7 @@ struct strategy_ops {
     enum ps_err (*resume)(ps_strategy *s, struct ps_error *e);
     enum ps_err (*refresh)(ps_strategy *s, struct ps_error *e);
     enum ps_err (*meet)(ps_strategy *s, struct ps_error *e);
-    /* NULL: saved.c's, which takes replica 0's copy. */
+    /* NULL: checkpoint.c's, which takes replica 0's copy. */
     enum ps_err (*save)(ps_strategy *s, const char *dir, const struct ps_checkpoint_options *options, char **name,
                         struct ps_error *e);
     /* Behind the strategy's name; to text of size bytes. NULL: how many replicas. */
@@ -93,15 +93,15 @@ struct ps_strategy {
     struct core_var **vars; /* [vars_len] in the order of their creation */
     size_t vars_len;
     bool started;
-    bool recorded; /* it counts as one of those who train (recorder.h) */
+    bool recorded; /* it counts as one of those who train (trace_recorder.h) */
 
     /* replicas */
-    struct crew *crew;
+    struct replica_threads *threads;
     ps_device *devices[PS_STRATEGY_REPLICAS_MAX];
     struct strategy_replica replica[PS_STRATEGY_REPLICAS_MAX];
     struct strategy_copy copy[PS_STRATEGY_REPLICAS_MAX];
-    struct resident
-        *resident; /* resident.h; NULL: all variables lie in host memory. Else copy[0] is what was fetched */
+    struct device_resident
+        *resident; /* device_resident.h; NULL: all variables lie in host memory. Else copy[0] is what was fetched */
     uint32_t replicas, copies, devices_len;
     uint32_t index, count; /* of replica 0 among all; of all */
 
@@ -188,38 +188,38 @@ void strategy_totals_are(ps_strategy *s, const double *totals);
 /* A step of which nobody outside this process hears: compute, divide, update. */
 enum ps_err strategy_step_here(ps_strategy *s, bool *done, struct ps_error *e) PS_MUST_USE;
 
-/* ---- server.c: for STRATEGY_SHARDS ---- */
+/* ---- shard_exchange.c: for STRATEGY_SHARDS ---- */
 
 /* Connect; this worker's place among all replicas. */
-enum ps_err strategy_server_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;
-void strategy_server_close(ps_strategy *s, bool goodbye);
+enum ps_err shard_exchange_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;
+void shard_exchange_close(ps_strategy *s, bool goodbye);
 
 /* As the operation of this name: the gradient leaves the device while others are computed. */
-void strategy_server_ready(ps_strategy *s, size_t i);
+void shard_exchange_ready(ps_strategy *s, size_t i);
 
 /* Declare all variables, with this optimizer on the shards (NULL: their own), and pull; s->next is where this worker's
  * data goes on. */
-enum ps_err strategy_server_start(ps_strategy *s, const struct ps_optimizer *optimizer, struct ps_error *e) PS_MUST_USE;
+enum ps_err shard_exchange_start(ps_strategy *s, const struct ps_optimizer *optimizer, struct ps_error *e) PS_MUST_USE;
 
 /* Push the gradients of replica 0, on its device where variables stay there, which hold what has come of the data
  * before step ends_at, tick, and pull the values: in flight together, one round trip. A push that the job's policy
  * drops is counted. over: the tick is out, also with an error: this data is never pushed again, and what was counted is
  * told. s->behind then says whether the values came. */
-enum ps_err strategy_server_exchange(ps_strategy *s, uint64_t ends_at, bool *over, struct ps_error *e) PS_MUST_USE;
+enum ps_err shard_exchange_step(ps_strategy *s, uint64_t ends_at, bool *over, struct ps_error *e) PS_MUST_USE;
 
 /* Fetch the values that an exchange went without. */
-enum ps_err strategy_server_resume(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+enum ps_err shard_exchange_resume(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* After LEASE_LAPSED: join again, pull, and set s->next to where this worker's data goes on, as often as it takes.
  * Another err is returned as it is. */
-enum ps_err strategy_server_rejoin(ps_strategy *s, enum ps_err err, struct ps_error *e) PS_MUST_USE;
+enum ps_err shard_exchange_rejoin(ps_strategy *s, enum ps_err err, struct ps_error *e) PS_MUST_USE;
 
-enum ps_err strategy_server_refresh(ps_strategy *s, struct ps_error *e) PS_MUST_USE; /* the values of now */
-enum ps_err strategy_server_meet(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
-enum ps_err strategy_server_save(ps_strategy *s, const char *dir, const struct ps_checkpoint_options *options,
-                                 char **name, struct ps_error *e) PS_MUST_USE;
+enum ps_err shard_exchange_refresh(ps_strategy *s, struct ps_error *e) PS_MUST_USE; /* the values of now */
+enum ps_err shard_exchange_meet(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+enum ps_err shard_exchange_save(ps_strategy *s, const char *dir, const struct ps_checkpoint_options *options,
+                                char **name, struct ps_error *e) PS_MUST_USE;
 
-/* ---- saved.c ---- */
+/* ---- checkpoint.c ---- */
 
 enum ps_err strategy_save_copy(ps_strategy *s, const char *dir, const struct ps_checkpoint_options *options,
                                char **name, struct ps_error *e) PS_MUST_USE;

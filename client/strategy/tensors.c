@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/api/pushing.h"
+#include "client/api/client_internal.h"
 #include "client/device/device_staging.h"
 #include "common/core/base/base.h"
 #include "common/system/now.h"
@@ -18,12 +18,12 @@
 #define PIECE_USUAL  ((uint64_t)4 * MIB)
 #define TENSOR_ALIGN 64
 
-struct piece {
+struct tensor_piece {
     size_t first, n; /* variables */
 };
 
 /* A push or a pull that is under way: its pieces, in the order of their starts. */
-struct flight {
+struct tensor_flight {
     ps_op **op;     /* [pieces]; NULL: not started, or over */
     size_t started; /* of them; 0: none is under way */
     size_t landed;  /* pull: whose values are on the device */
@@ -35,7 +35,7 @@ struct ps_tensors {
     bool is_host;
     size_t n, pieces;
     ps_var **vars;
-    struct piece *piece;
+    struct tensor_piece *piece;
 
     /* Host memory: [n] each, into `staging`. NULL where device memory is host memory. */
     float **values, **gradients;
@@ -46,7 +46,7 @@ struct ps_tensors {
     bool overlaid;    /* the pull under way leaves out blocks */
     float *const *to; /* [n]: its tensors */
     float **to_room;
-    struct flight push, pull;
+    struct tensor_flight push, pull;
 };
 
 /* ---- Making ---- */
@@ -59,7 +59,7 @@ bytes_of(const ps_tensors *t, size_t i)
 
 /* Neighbours share a piece while it is not larger than so many bytes. */
 static void
-cut(ps_tensors *t, uint64_t most)
+tensors_cut(ps_tensors *t, uint64_t most)
 {
     uint64_t bytes = 0;
 
@@ -67,7 +67,7 @@ cut(ps_tensors *t, uint64_t most)
         bool fits = t->pieces > 0 && (t->is_host || (bytes <= most && bytes_of(t, i) <= most - bytes));
 
         if (!fits) {
-            t->piece[t->pieces++] = (struct piece){.first = i};
+            t->piece[t->pieces++] = (struct tensor_piece){.first = i};
             bytes = 0;
         }
         t->piece[t->pieces - 1].n++;
@@ -77,7 +77,7 @@ cut(ps_tensors *t, uint64_t most)
 
 /* One block of host memory for all gradients and, unless somebody else has them, all values. */
 static enum ps_err
-stage(ps_tensors *t, float *const *values, struct ps_error *e)
+tensors_alloc_staging(ps_tensors *t, float *const *values, struct ps_error *e)
 {
     uint64_t bytes = 0;
     char *at;
@@ -99,7 +99,7 @@ stage(ps_tensors *t, float *const *values, struct ps_error *e)
 }
 
 static enum ps_err
-allocate(ps_tensors *t, struct ps_error *e)
+tensors_allocate(ps_tensors *t, struct ps_error *e)
 {
     t->vars = calloc(t->n, sizeof(*t->vars));
     t->piece = calloc(t->n, sizeof *t->piece);
@@ -132,10 +132,10 @@ ps_tensors_new(ps_client *client, ps_device *device, size_t n, ps_var *const var
     t->device = device;
     t->is_host = ps_device_is_host(device) != 0;
     t->n = n;
-    if ((err = allocate(t, error)) == PS_OK) {
+    if ((err = tensors_allocate(t, error)) == PS_OK) {
         memcpy(t->vars, vars, n * sizeof(*vars));
-        cut(t, o->piece == 0 ? PIECE_USUAL : o->piece);
-        err = t->is_host ? PS_OK : stage(t, o->values, error);
+        tensors_cut(t, o->piece == 0 ? PIECE_USUAL : o->piece);
+        err = t->is_host ? PS_OK : tensors_alloc_staging(t, o->values, error);
     }
     if (err != PS_OK) {
         ps_tensors_free(t);
@@ -180,7 +180,7 @@ ps_tensors_pieces(const ps_tensors *tensors)
 /* ---- What is under way ---- */
 
 static void
-give_up(struct flight *f)
+give_up(struct tensor_flight *f)
 {
     for (size_t k = 0; k < f->started; k++) {
         ps_op_free(f->op[k]);
@@ -214,7 +214,8 @@ ps_tensors_pull_cancel(ps_tensors *tensors)
 }
 
 static enum ps_err
-check_start(const ps_tensors *t, const struct flight *f, const void *tensors, const char *what, struct ps_error *e)
+check_start(const ps_tensors *t, const struct tensor_flight *f, const void *tensors, const char *what,
+            struct ps_error *e)
 {
     if (f->started > 0)
         return ps_fail(e, PS_ERR_INVALID, "a %s of these tensors is under way: wait for it first", what);
@@ -229,7 +230,7 @@ check_start(const ps_tensors *t, const struct flight *f, const void *tensors, co
 /* ---- Push ---- */
 
 static enum ps_err
-fetch(ps_tensors *t, size_t i, const float *grad, struct ps_error *e)
+tensors_fetch_start(ps_tensors *t, size_t i, const float *grad, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
@@ -240,20 +241,20 @@ fetch(ps_tensors *t, size_t i, const float *grad, struct ps_error *e)
 }
 
 static enum ps_err
-fetch_piece(ps_tensors *t, const struct piece *p, const float *const grads[], struct ps_error *e)
+fetch_piece(ps_tensors *t, const struct tensor_piece *p, const float *const grads[], struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
     for (size_t i = p->first + p->n; err == PS_OK && i-- > p->first;)
-        err = fetch(t, i, grads[i], e);
+        err = tensors_fetch_start(t, i, grads[i], e);
     return err;
 }
 
 static enum ps_err
-push_piece(ps_tensors *t, const struct piece *p, const float *const grads[], const struct ps_push_options *options,
-           struct ps_error *e)
+push_piece(ps_tensors *t, const struct tensor_piece *p, const float *const grads[],
+           const struct ps_push_options *options, struct ps_error *e)
 {
-    struct flight *f = &t->push;
+    struct tensor_flight *f = &t->push;
     enum ps_err err =
         ps_client_push_start(t->client, p->n, t->vars + p->first, grads + p->first, options, &f->op[f->started], e);
 
@@ -264,7 +265,7 @@ push_piece(ps_tensors *t, const struct piece *p, const float *const grads[], con
 
 /* What is copied is waited for whatever happens: host memory is at rest afterwards. */
 static enum ps_err
-fetched(ps_tensors *t, enum ps_err before, struct ps_error *e)
+tensors_fetch_done(ps_tensors *t, enum ps_err before, struct ps_error *e)
 {
     enum ps_err err = device_fetched(t->device, before == PS_OK ? e : NULL);
 
@@ -274,8 +275,8 @@ fetched(ps_tensors *t, enum ps_err before, struct ps_error *e)
 static enum ps_err
 push_whole(ps_tensors *t, const float *const grads[], const struct ps_push_options *options, struct ps_error *e)
 {
-    struct piece all = {0, t->n};
-    enum ps_err err = fetched(t, fetch_piece(t, &all, grads, e), e);
+    struct tensor_piece all = {0, t->n};
+    enum ps_err err = tensors_fetch_done(t, fetch_piece(t, &all, grads, e), e);
 
     return err == PS_OK ? push_piece(t, &all, (const float *const *)t->gradients, options, e) : err;
 }
@@ -287,12 +288,12 @@ push_pieces(ps_tensors *t, const float *const grads[], const struct ps_push_opti
     enum ps_err err = fetch_piece(t, &t->piece[t->pieces - 1], grads, e);
 
     for (size_t k = t->pieces; err == PS_OK && k-- > 0;) {
-        if ((err = fetched(t, err, e)) == PS_OK && k > 0)
+        if ((err = tensors_fetch_done(t, err, e)) == PS_OK && k > 0)
             err = fetch_piece(t, &t->piece[k - 1], grads, e);
         if (err == PS_OK)
             err = push_piece(t, &t->piece[k], (const float *const *)t->gradients, options, e);
     }
-    return fetched(t, err, e);
+    return tensors_fetch_done(t, err, e);
 }
 
 enum ps_err
@@ -341,7 +342,7 @@ push_result(const ps_tensors *t, struct ps_error *e)
 }
 
 static bool
-all_done(const struct flight *f)
+all_done(const struct tensor_flight *f)
 {
     for (size_t k = 0; k < f->started; k++)
         if (!ps_op_test(f->op[k]))
@@ -391,7 +392,7 @@ ps_tensors_ready(ps_tensors *tensors, size_t i, const float *grad, struct ps_err
     if (tensors->is_host)
         return PS_OK;
     tensors->on_way[i] = false;
-    return fetch(tensors, i, grad, error);
+    return tensors_fetch_start(tensors, i, grad, error);
 }
 
 void
@@ -422,7 +423,7 @@ ps_tensors_pull_start(ps_tensors *tensors, float *const out[], const struct ps_p
                       struct ps_error *error)
 {
     ps_tensors *t = tensors;
-    struct flight *f = &t->pull;
+    struct tensor_flight *f = &t->pull;
     float *const *to = t->is_host ? out : t->values;
     enum ps_err err;
 
@@ -434,7 +435,7 @@ ps_tensors_pull_start(ps_tensors *tensors, float *const out[], const struct ps_p
     if (!t->is_host && (t->sent || t->overlaid) && (err = clear_way(t, error)) != PS_OK)
         return err;
     for (size_t k = 0; err == PS_OK && k < t->pieces; k++) {
-        const struct piece *p = &t->piece[k];
+        const struct tensor_piece *p = &t->piece[k];
 
         err = ps_client_pull_start(t->client, p->n, t->vars + p->first, to + p->first, options, &f->op[k], error);
         f->started += err == PS_OK;
@@ -445,9 +446,9 @@ ps_tensors_pull_start(ps_tensors *tensors, float *const out[], const struct ps_p
 }
 
 static void
-land(ps_tensors *t, size_t k)
+tensors_land_piece(ps_tensors *t, size_t k)
 {
-    const struct piece *p = &t->piece[k];
+    const struct tensor_piece *p = &t->piece[k];
 
     if (t->is_host || ps_op_blocks_transferred(t->pull.op[k]) == 0)
         return;
@@ -460,7 +461,7 @@ land(ps_tensors *t, size_t k)
 static enum ps_err
 land_all(ps_tensors *t, uint64_t until, struct ps_error *e)
 {
-    struct flight *f = &t->pull;
+    struct tensor_flight *f = &t->pull;
     enum ps_err err = PS_OK;
 
     while (err == PS_OK && f->landed < f->started) {
@@ -468,7 +469,7 @@ land_all(ps_tensors *t, uint64_t until, struct ps_error *e)
 
         err = ps_op_wait(f->op[f->landed], now < until ? (int)(until - now) : 0, e);
         if (err == PS_OK)
-            land(t, f->landed++);
+            tensors_land_piece(t, f->landed++);
     }
     return err;
 }
@@ -477,7 +478,7 @@ enum ps_err
 ps_tensors_pull_wait(ps_tensors *tensors, int timeout_ms, struct ps_error *error)
 {
     ps_tensors *t = tensors;
-    struct flight *f = &t->pull;
+    struct tensor_flight *f = &t->pull;
     uint64_t until = monotonic_ms() + client_timeout(t->client, timeout_ms);
     enum ps_err err = PS_OK;
 

@@ -1,10 +1,10 @@
 /* One option of a command line: a row of a table that parsing, --help, the man page and the shells' completion all
  * read. A default is written once, as the text that one would write. Pure.
  *
- *     struct settings { int64_t workers, wait_ms; bool json; const char *job; struct option_list env; };
+ *     struct bench_options { int64_t workers, wait_ms; bool json; const char *job; struct option_list env; };
  *     static const struct option table[] = {
  *         {.name = "workers", .kind = OPTION_INT, .argument = "N", .fallback = "2", .min = 1, .max = 1024,
- *          .offset = offsetof(struct settings, workers), .help = "how many worker processes to start"},
+ *          .offset = offsetof(struct bench_options, workers), .help = "how many worker processes to start"},
  *         ...
  *     };
  *

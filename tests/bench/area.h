@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
+#include "tests/bench/bench_options.h"
 #include "tests/bench/report.h"
-#include "tests/bench/settings.h"
 
 /* clang-format off */
 #define AREA_LIST(X) /* name, what is asked */ \
@@ -29,13 +29,13 @@
     X(overlap,     "gradients reduced while others are still computed")
 /* clang-format on */
 
-#define X(name, about) void area_##name(const struct settings *s, struct report *r);
+#define X(name, about) void area_##name(const struct bench_options *s, struct bench_report *r);
 AREA_LIST(X)
 #undef X
 
 struct area {
     const char *name, *about;
-    void (*run)(const struct settings *s, struct report *r);
+    void (*run)(const struct bench_options *s, struct bench_report *r);
 };
 extern const struct area areas[];
 extern const size_t areas_len;

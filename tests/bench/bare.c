@@ -23,14 +23,14 @@
 #define PART_ALIGN 16   /* floats: a cache line */
 
 static _Noreturn void
-die(const char *what)
+bare_die(const char *what)
 {
     fprintf(stderr, "bench: limits: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
 static void
-add(float *restrict to, const float *restrict from, uint64_t n)
+bare_add(float *restrict to, const float *restrict from, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         to[i] += from[i];
@@ -39,13 +39,13 @@ add(float *restrict to, const float *restrict from, uint64_t n)
 /* ---- Sockets ---- */
 
 static void
-tune(int fd, const char *congestion)
+bare_tune(int fd, const char *congestion)
 {
     int one = 1;
 
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0 ||
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) < 0)
-        die(congestion);
+        bare_die(congestion);
 }
 
 static void
@@ -57,16 +57,16 @@ connect_pair(int fd[2], const char *congestion)
 
     if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) < 0 || listen(listener, 1) < 0 ||
         getsockname(listener, (struct sockaddr *)&at, &len) < 0)
-        die("listen");
+        bare_die("listen");
     if ((fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
-        die("socket");
-    tune(fd[0], congestion);
+        bare_die("socket");
+    bare_tune(fd[0], congestion);
     if (connect(fd[0], (struct sockaddr *)&at, sizeof at) < 0 ||
         (fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
-        die("connect");
-    tune(fd[1], congestion);
+        bare_die("connect");
+    bare_tune(fd[1], congestion);
     if (fcntl(fd[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(fd[1], F_SETFL, O_NONBLOCK) < 0)
-        die("fcntl");
+        bare_die("fcntl");
     close(listener);
 }
 
@@ -107,7 +107,7 @@ ring_start(uint32_t rank, uint32_t ranks, const void *arg)
     struct ring *ring = aligned_alloc(64, sizeof *ring);
 
     if (ring == NULL)
-        die("memory");
+        bare_die("memory");
     memset(ring, 0, sizeof *ring);
     ring->to = s->to[rank];
     ring->from = s->from[rank];
@@ -120,12 +120,12 @@ ring_start(uint32_t rank, uint32_t ranks, const void *arg)
 
 /* How many bytes went; 0: not now. */
 static uint64_t
-moved(ssize_t n, const char *what)
+bare_moved(ssize_t n, const char *what)
 {
     if (n == 0)
         exit(1); /* another rank ended, and has said why */
     if (n < 0 && errno != EAGAIN)
-        die(what);
+        bare_die(what);
     return n < 0 ? 0 : (uint64_t)n;
 }
 
@@ -136,11 +136,11 @@ ring_read(struct ring *ring, float *values, uint64_t got, uint64_t bytes, uint64
     uint64_t at = got % whole, most = MIN(MIN(bytes - got, whole - at), PIECE), n;
     bool adds = ring->adds && got < bytes / 2, keeps = ring->adds && !adds;
 
-    n = moved(recv(ring->from, keeps ? (char *)values + at : (char *)ring->scratch,
-                   adds ? MIN(most, bytes / 2 - got) : most, 0),
-              "receive");
+    n = bare_moved(recv(ring->from, keeps ? (char *)values + at : (char *)ring->scratch,
+                        adds ? MIN(most, bytes / 2 - got) : most, 0),
+                   "receive");
     if (adds)
-        add(values + at / sizeof *values, ring->scratch, n / sizeof *values);
+        bare_add(values + at / sizeof *values, ring->scratch, n / sizeof *values);
     return n;
 }
 
@@ -156,7 +156,7 @@ ring_all_reduce(void *state, float *values, uint64_t count)
         uint64_t before = sent + got, at = sent % whole;
 
         if (sent < bytes)
-            sent += moved(
+            sent += bare_moved(
                 send(ring->to, (const char *)values + at, MIN(MIN(bytes - sent, whole - at), PIECE), MSG_NOSIGNAL),
                 "send");
         if (got < bytes)
@@ -166,7 +166,7 @@ ring_all_reduce(void *state, float *values, uint64_t count)
         if (ring->spin && ring->crowded)
             sched_yield();
         else if (!ring->spin && poll(p, sent < bytes ? 2 : 1, -1) < 0)
-            die("poll");
+            bare_die("poll");
     }
 }
 
@@ -188,7 +188,7 @@ limit_memory_open(struct limit_memory *m, uint32_t ranks, uint64_t count_max)
     m->size = HEAD + ranks * m->count_max * sizeof(float);
     m->shared = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m->shared == MAP_FAILED)
-        die("shared memory");
+        bare_die("shared memory");
 }
 
 void
@@ -210,7 +210,7 @@ memory_start(uint32_t rank, uint32_t ranks, const void *arg)
     struct part_of_memory *p = calloc(1, sizeof *p);
 
     if (p == NULL)
-        die("memory");
+        bare_die("memory");
     p->meeting = m->shared;
     p->rank = rank;
     p->ranks = ranks;
@@ -229,7 +229,7 @@ memory_values(void *state, uint64_t count)
 }
 
 static void
-meet(struct part_of_memory *p)
+bare_barrier(struct part_of_memory *p)
 {
     unsigned round = atomic_load(&p->meeting->round);
 
@@ -259,7 +259,7 @@ add_up(struct part_of_memory *p, uint64_t begin, uint64_t end)
     for (uint64_t at = begin; at < end; at += STRIPE)
         for (uint32_t r = 0; r < p->ranks; r++)
             if (r != p->rank)
-                add(p->values[p->rank] + at, p->values[r] + at, MIN(STRIPE, end - at));
+                bare_add(p->values[p->rank] + at, p->values[r] + at, MIN(STRIPE, end - at));
 }
 
 static void
@@ -267,9 +267,9 @@ memory_all_reduce(void *state, float *values, uint64_t count)
 {
     struct part_of_memory *p = state;
 
-    meet(p); /* what was copied before has been, too */
+    bare_barrier(p); /* what was copied before has been, too */
     add_up(p, part_begin(p, p->rank, count), part_begin(p, p->rank + 1, count));
-    meet(p);
+    bare_barrier(p);
     for (uint32_t i = 1; i < p->ranks; i++) {
         uint32_t r = (p->rank + i) % p->ranks;
         uint64_t begin = part_begin(p, r, count), end = part_begin(p, r + 1, count);

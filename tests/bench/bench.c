@@ -33,7 +33,7 @@ raise_limits(void)
 }
 
 static void
-run_area(struct report *r, const struct area *a)
+run_area(struct bench_report *r, const struct area *a)
 {
     report_area(r, a->name, a->about);
     a->run(r->settings, r);
@@ -42,11 +42,11 @@ run_area(struct report *r, const struct area *a)
 int
 main(int argc, char **argv)
 {
-    static struct settings s;
-    static struct report report;
+    static struct bench_options s;
+    static struct bench_report report;
     int status;
 
-    if (!settings_parse(&s, argc, argv, &status))
+    if (!bench_options_parse(&s, argc, argv, &status))
         return status;
     signal(SIGPIPE, SIG_IGN);
     raise_limits();

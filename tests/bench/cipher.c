@@ -22,14 +22,14 @@ struct record {
 };
 
 /* One of the two. */
-struct side {
+struct cipher_side {
     bool seals;
     size_t bytes; /* of a message */
     double seconds, per_message;
 };
 
 static void
-need(bool good)
+cipher_need(bool good)
 {
     if (good)
         return;
@@ -43,18 +43,18 @@ cipher_new(bool seals)
     static const uint8_t key[16] = "a key of a bench";
     EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
 
-    need(c != NULL && EVP_CipherInit_ex(c, EVP_aes_128_gcm(), NULL, key, NULL, seals) == 1);
+    cipher_need(c != NULL && EVP_CipherInit_ex(c, EVP_aes_128_gcm(), NULL, key, NULL, seals) == 1);
     return c;
 }
 
 /* Each record has a nonce of its own. */
 static void
-begin(EVP_CIPHER_CTX *c, uint64_t number)
+cipher_begin(EVP_CIPHER_CTX *c, uint64_t number)
 {
     uint8_t nonce[12] = {0};
 
     memcpy(nonce, &number, sizeof number);
-    need(EVP_CipherInit_ex(c, NULL, NULL, NULL, nonce, -1) == 1);
+    cipher_need(EVP_CipherInit_ex(c, NULL, NULL, NULL, nonce, -1) == 1);
 }
 
 static void
@@ -62,9 +62,10 @@ seal_record(EVP_CIPHER_CTX *c, struct record *r, uint64_t number, const uint8_t 
 {
     int len;
 
-    begin(c, number);
-    need(EVP_EncryptUpdate(c, r->bytes, &len, from, (int)n) == 1 && EVP_EncryptFinal_ex(c, r->bytes + len, &len) == 1 &&
-         EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, TAG, r->tag) == 1);
+    cipher_begin(c, number);
+    cipher_need(EVP_EncryptUpdate(c, r->bytes, &len, from, (int)n) == 1 &&
+                EVP_EncryptFinal_ex(c, r->bytes + len, &len) == 1 &&
+                EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, TAG, r->tag) == 1);
 }
 
 /* Only what was not touched opens. */
@@ -73,15 +74,15 @@ open_record(EVP_CIPHER_CTX *c, struct record *r, uint64_t number, uint8_t *to, s
 {
     int len;
 
-    begin(c, number);
-    need(EVP_DecryptUpdate(c, to, &len, r->bytes, (int)n) == 1 &&
-         EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, TAG, r->tag) == 1 &&
-         EVP_DecryptFinal_ex(c, to + len, &len) == 1);
+    cipher_begin(c, number);
+    cipher_need(EVP_DecryptUpdate(c, to, &len, r->bytes, (int)n) == 1 &&
+                EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, TAG, r->tag) == 1 &&
+                EVP_DecryptFinal_ex(c, to + len, &len) == 1);
 }
 
 /* A message, always the same: so what was sealed once opens each time. */
 static void
-work(const struct side *s, EVP_CIPHER_CTX *c, struct record *records, uint8_t *plain)
+cipher_work(const struct cipher_side *s, EVP_CIPHER_CTX *c, struct record *records, uint8_t *plain)
 {
     for (size_t from = 0, n, at = 0; from < s->bytes; from += n, at++) {
         n = MIN(s->bytes - from, TLS_RECORD_MAX);
@@ -94,29 +95,29 @@ work(const struct side *s, EVP_CIPHER_CTX *c, struct record *records, uint8_t *p
 
 /* What a side that opens finds. */
 static void
-prepare(const struct side *s, struct record *records)
+cipher_prepare(const struct cipher_side *s, struct record *records)
 {
     EVP_CIPHER_CTX *c = cipher_new(true);
 
-    work(&(struct side){.seals = true, .bytes = s->bytes}, c, records, NULL);
+    cipher_work(&(struct cipher_side){.seals = true, .bytes = s->bytes}, c, records, NULL);
     EVP_CIPHER_CTX_free(c);
 }
 
 static void *
 side_main(void *arg)
 {
-    struct side *s = arg;
+    struct cipher_side *s = arg;
     struct record *records = load_memory((s->bytes / TLS_RECORD_MAX + 1) * sizeof *records);
     uint8_t *plain = load_memory(TLS_RECORD_MAX);
     EVP_CIPHER_CTX *c = cipher_new(s->seals);
     uint64_t messages = 0;
     double start, now;
 
-    prepare(s, records);
+    cipher_prepare(s, records);
     start = now_s();
     do {
         for (size_t done = 0; done < LOOK; done += s->bytes, messages++)
-            work(s, c, records, plain);
+            cipher_work(s, c, records, plain);
         now = now_s();
     } while (now - start < s->seconds);
     s->per_message = (now - start) / (double)messages;
@@ -129,13 +130,13 @@ side_main(void *arg)
 double
 cipher_run(size_t bytes, double seconds)
 {
-    struct side seals = {.seals = true, .bytes = bytes, .seconds = seconds};
-    struct side opens = {.bytes = bytes, .seconds = seconds};
+    struct cipher_side seals = {.seals = true, .bytes = bytes, .seconds = seconds};
+    struct cipher_side opens = {.bytes = bytes, .seconds = seconds};
     pthread_t thread;
 
     ps_assert(bytes > 0 && bytes <= LOAD_BYTES_MAX);
     (void)load_gradients(); /* made by one thread alone */
-    need(pthread_create(&thread, NULL, side_main, &opens) == 0);
+    cipher_need(pthread_create(&thread, NULL, side_main, &opens) == 0);
     side_main(&seals);
     pthread_join(thread, NULL);
     return MAX(seals.per_message, opens.per_message);

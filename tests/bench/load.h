@@ -8,7 +8,7 @@
 enum load_kind { LOAD_PUSH, LOAD_PULL, LOAD_PUSH_PULL, LOAD_KINDS };
 extern const char *const load_names[LOAD_KINDS];
 
-struct load {
+struct bench_load {
     enum load_kind kind;
     size_t size;     /* bytes of one block */
     uint32_t blocks; /* distinct blocks, used in turn */

@@ -94,7 +94,7 @@ put_whisker(const struct pen *p, size_t colour, double x1, double y1, double x2,
 
 /* What is told of a mark, as the content of its element. */
 static void
-put_told(FILE *file, const struct table *t, const struct row *row, size_t way)
+put_told(FILE *file, const struct bench_table *t, const struct bench_row *row, size_t way)
 {
     double ratio;
     size_t other;
@@ -131,7 +131,7 @@ tick_text(double value, bool bytes, char text[32])
 /* ---- What a table shows ---- */
 
 static bool
-has_figures(const struct table *t, size_t way)
+has_figures(const struct bench_table *t, size_t way)
 {
     for (size_t i = 0; i < t->rows_len; i++)
         if (t->rows[i].figures[way].n > 0)
@@ -140,14 +140,14 @@ has_figures(const struct table *t, size_t way)
 }
 
 static bool
-has_lines(const struct table *t)
+has_lines(const struct bench_table *t)
 {
     return t->axis != NULL && (t->of_ways ? t->ways_len : t->rows_len) > 1;
 }
 
 /* Ends of all that is drawn; false: nothing is. */
 static bool
-ends(const struct table *t, double *low, double *high)
+picture_column_ends(const struct bench_table *t, double *low, double *high)
 {
     *low = DBL_MAX;
     *high = 0;
@@ -164,7 +164,7 @@ ends(const struct table *t, double *low, double *high)
 }
 
 static size_t
-key_lines(const struct table *t)
+key_lines(const struct bench_table *t)
 {
     size_t n = 0;
 
@@ -176,7 +176,7 @@ key_lines(const struct table *t)
 }
 
 static size_t
-bars(const struct table *t)
+picture_bars(const struct bench_table *t)
 {
     size_t n = 0;
 
@@ -187,17 +187,17 @@ bars(const struct table *t)
 }
 
 static double
-height_of(const struct table *t)
+height_of(const struct bench_table *t)
 {
     double around = TITLE + KEY * (double)key_lines(t) + AXIS + MARGIN;
 
-    return around + (has_lines(t) ? CHART : BAR * (double)bars(t) + GROUP_GAP * (double)t->rows_len);
+    return around + (has_lines(t) ? CHART : BAR * (double)picture_bars(t) + GROUP_GAP * (double)t->rows_len);
 }
 
 /* ---- Panels ---- */
 
 static void
-put_key(const struct pen *p, const struct table *t)
+put_key(const struct pen *p, const struct bench_table *t)
 {
     bool rows = has_lines(t) && t->of_ways;
     size_t n = rows ? t->rows_len : t->ways_len, place = 0;
@@ -217,8 +217,8 @@ put_key(const struct pen *p, const struct table *t)
 }
 
 static void
-put_mark(const struct pen *p, const struct table *t, const struct row *row, size_t way, size_t colour, double x,
-         const struct scale *y)
+put_mark(const struct pen *p, const struct bench_table *t, const struct bench_row *row, size_t way, size_t colour,
+         double x, const struct scale *y)
 {
     const struct series *s = &row->figures[way];
 
@@ -231,14 +231,14 @@ put_mark(const struct pen *p, const struct table *t, const struct row *row, size
 
 /* One curve: of a way over the rows, or of a row over the ways. */
 static void
-put_curve(const struct pen *p, const struct table *t, size_t curve, const struct scale *x, const struct scale *y)
+put_curve(const struct pen *p, const struct bench_table *t, size_t curve, const struct scale *x, const struct scale *y)
 {
     size_t n = t->of_ways ? t->ways_len : t->rows_len;
     bool open = false;
 
     for (int marks = 0; marks < 2; marks++) {
         for (size_t i = 0; i < n; i++) {
-            const struct row *row = &t->rows[t->of_ways ? curve : i];
+            const struct bench_row *row = &t->rows[t->of_ways ? curve : i];
             size_t way = t->of_ways ? i : curve;
             double at;
 
@@ -260,7 +260,7 @@ put_curve(const struct pen *p, const struct table *t, size_t curve, const struct
 }
 
 static void
-put_axes(const struct pen *p, const struct table *t, const struct scale *x, const struct scale *y)
+put_axes(const struct pen *p, const struct bench_table *t, const struct scale *x, const struct scale *y)
 {
     bool bytes = strstr(t->axis, "bytes") != NULL;
     double ticks[TICKS_MAX];
@@ -281,7 +281,7 @@ put_axes(const struct pen *p, const struct table *t, const struct scale *x, cons
 }
 
 static void
-put_lines(const struct pen *p, const struct table *t, double top, double low, double high)
+put_lines(const struct pen *p, const struct bench_table *t, double top, double low, double high)
 {
     size_t n = t->of_ways ? t->ways_len : t->rows_len;
     double x_low = DBL_MAX, x_high = 0;
@@ -299,7 +299,8 @@ put_lines(const struct pen *p, const struct table *t, double top, double low, do
 }
 
 static void
-put_bar(const struct pen *p, const struct table *t, const struct row *row, size_t way, double y, const struct scale *x)
+put_bar(const struct pen *p, const struct bench_table *t, const struct bench_row *row, size_t way, double y,
+        const struct scale *x)
 {
     const struct series *s = &row->figures[way];
     double end = scale_at(x, series_median(s)), middle = y + BAR / 2 - 0.5;
@@ -315,11 +316,11 @@ put_bar(const struct pen *p, const struct table *t, const struct row *row, size_
 }
 
 static void
-put_bars(const struct pen *p, const struct table *t, double top, double low, double high)
+put_bars(const struct pen *p, const struct bench_table *t, double top, double low, double high)
 {
     struct scale x = scale_of(low, high, false, BAR_LEFT, PANEL_WIDTH - RIGHT);
     double y = top + GROUP_GAP, ticks[TICKS_MAX],
-           bottom = top + BAR * (double)bars(t) + GROUP_GAP * (double)t->rows_len;
+           bottom = top + BAR * (double)picture_bars(t) + GROUP_GAP * (double)t->rows_len;
     size_t n = scale_ticks(&x, false, ticks);
     char text[32];
 
@@ -339,7 +340,7 @@ put_bars(const struct pen *p, const struct table *t, double top, double low, dou
 }
 
 static void
-put_panel(const struct pen *p, const struct table *t)
+put_panel(const struct pen *p, const struct bench_table *t)
 {
     double top = TITLE + KEY * (double)key_lines(t), low, high;
     char title[TITLE_MAX + 64];
@@ -347,7 +348,7 @@ put_panel(const struct pen *p, const struct table *t)
     snprintf(title, sizeof title, "%s: %s, %s (%s is better)", t->area, t->title, t->unit, t->less ? "less" : "more");
     put_text(p, 0, 14, "start", "title", title);
     put_key(p, t);
-    if (!ends(t, &low, &high))
+    if (!picture_column_ends(t, &low, &high))
         put_text(p, 0, top + 20, "start", "quiet", "nothing was sampled");
     else if (has_lines(t))
         put_lines(p, t, top, low, high);
@@ -358,7 +359,7 @@ put_panel(const struct pen *p, const struct table *t)
 /* ---- The page ---- */
 
 static size_t
-shorter(const double *columns)
+picture_shorter_column(const double *columns)
 {
     size_t best = 0;
 
@@ -369,19 +370,19 @@ shorter(const double *columns)
 }
 
 static double
-page_height(const struct report *r)
+page_height(const struct bench_report *r)
 {
     double columns[COLUMNS] = {0}, height = 0;
 
     for (size_t i = 0; i < r->tables_len; i++)
-        columns[shorter(columns)] += height_of(r->tables[i]);
+        columns[picture_shorter_column(columns)] += height_of(r->tables[i]);
     for (size_t i = 0; i < COLUMNS; i++)
         height = MAX(height, columns[i]);
     return HEAD + height + MARGIN;
 }
 
 static void
-put_page(FILE *file, const struct report *r)
+put_page(FILE *file, const struct bench_report *r)
 {
     double columns[COLUMNS] = {0}, width = COLUMNS * PANEL_WIDTH + 2 * MARGIN, height = page_height(r);
     struct pen p = {file, MARGIN, MARGIN};
@@ -400,7 +401,7 @@ put_page(FILE *file, const struct report *r)
     snprintf(line, sizeof line, "One machine; TCP over loopback, congestion control %s.", r->settings->congestion);
     put_text(&p, 0, 64, "start", "quiet", line);
     for (size_t i = 0; i < r->tables_len; i++) {
-        size_t c = shorter(columns);
+        size_t c = picture_shorter_column(columns);
 
         p.x = MARGIN + (double)c * PANEL_WIDTH;
         p.y = HEAD + columns[c];
@@ -411,7 +412,7 @@ put_page(FILE *file, const struct report *r)
 }
 
 void
-picture_save(const struct report *r, const char *path)
+picture_save(const struct bench_report *r, const char *path)
 {
     FILE *file = fopen(path, "w");
     bool failed;

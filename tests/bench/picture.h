@@ -7,6 +7,6 @@
 #include "tests/bench/report.h"
 
 /* Into a file. Ends the bench when it cannot be written. */
-void picture_save(const struct report *r, const char *path);
+void picture_save(const struct bench_report *r, const char *path);
 
 #endif

@@ -39,7 +39,7 @@ struct out {
 };
 
 /* One end of the stream. */
-struct end {
+struct pump_end {
     int fd;
     bool spin;
     struct out ring[LOAD_WINDOW_MAX];
@@ -51,7 +51,7 @@ struct end {
 };
 
 struct server {
-    struct end end;
+    struct pump_end end;
     uint8_t *model;
     uint8_t *other;  /* beside it, where updates are not in place; else NULL */
     bool *moved;     /* of each block: it is there */
@@ -60,14 +60,14 @@ struct server {
 };
 
 static _Noreturn void
-die(const char *what)
+pump_die(const char *what)
 {
     fprintf(stderr, "bench: pump: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
 static void
-end_push(struct end *e, const struct out *o)
+end_push(struct pump_end *e, const struct out *o)
 {
     ps_assert(e->count < LOAD_WINDOW_MAX);
     e->ring[(e->first + e->count++) % LOAD_WINDOW_MAX] = *o;
@@ -101,7 +101,7 @@ out_len(const struct out *o)
 
 /* Write as much as the kernel takes. */
 static void
-end_write(struct end *e)
+end_write(struct pump_end *e)
 {
     while (e->count > 0) {
         struct iovec v[192];
@@ -113,7 +113,7 @@ end_write(struct end *e)
         if ((done = writev(e->fd, v, n)) < 0) {
             if (errno == EAGAIN)
                 return;
-            die("write");
+            pump_die("write");
         }
         e->sent += (size_t)done;
         while (e->count > 0 && e->sent >= out_len(&e->ring[e->first])) {
@@ -126,7 +126,7 @@ end_write(struct end *e)
 
 /* Read on; true when a message is whole (head, body). */
 static bool
-end_read(struct end *e)
+end_read(struct pump_end *e)
 {
     for (;;) {
         ssize_t n;
@@ -150,19 +150,19 @@ end_read(struct end *e)
         if (n < 0) {
             if (errno == EAGAIN)
                 return false;
-            die("read");
+            pump_die("read");
         }
         e->got += (size_t)n;
     }
 }
 
 static void
-end_wait(struct end *e)
+end_wait(struct pump_end *e)
 {
     struct pollfd p = {.fd = e->fd, .events = (short)(POLLIN | (e->count > 0 ? POLLOUT : 0))};
 
     if (!e->spin && poll(&p, 1, -1) < 0 && errno != EINTR)
-        die("poll");
+        pump_die("poll");
 }
 
 static uint8_t *
@@ -172,7 +172,7 @@ block_of(const struct server *s, uint32_t index, size_t size)
 }
 
 static void
-update(struct server *s, uint32_t index, size_t size, const uint8_t *grad)
+pump_update(struct server *s, uint32_t index, size_t size, const uint8_t *grad)
 {
     static const struct ps_optimizer sgd = {.kind = PS_SGD, .learning_rate = 1e-6};
     struct optimizer_arrays from = {.weights = (float *)(void *)block_of(s, index, size)}, to;
@@ -186,7 +186,7 @@ update(struct server *s, uint32_t index, size_t size, const uint8_t *grad)
 
 /* Apply what came and queue the answer. */
 static void
-serve(struct server *s)
+pump_serve(struct server *s)
 {
     const struct pump_head *h = &s->end.head;
     const uint32_t *index = (const uint32_t *)(const void *)s->end.body;
@@ -194,7 +194,7 @@ serve(struct server *s)
     struct out reply = {.head = {.kind = h->kind, .count = h->count, .size = h->size}};
 
     for (uint32_t i = 0; h->kind != LOAD_PULL && i < h->count; i++)
-        update(s, index[i], h->size, grad + i * h->size);
+        pump_update(s, index[i], h->size, grad + i * h->size);
     if (h->kind != LOAD_PUSH) {
         reply.body_len = reply.head.body = h->count * h->size;
         if (h->count == 1) {
@@ -231,7 +231,7 @@ server_main(int fd, const struct pump_options *o)
     for (;;) {
         end_wait(&s.end);
         while (end_read(&s.end)) {
-            serve(&s);
+            pump_serve(&s);
             end_write(&s.end);
         }
         end_write(&s.end);
@@ -239,17 +239,17 @@ server_main(int fd, const struct pump_options *o)
 }
 
 static void
-tune(int fd, const struct pump_options *o)
+pump_tune(int fd, const struct pump_options *o)
 {
     int one = 1;
 
     if (!o->is_unix && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0)
-        die("TCP_NODELAY");
+        pump_die("TCP_NODELAY");
     if (!o->is_unix && o->congestion != NULL &&
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->congestion, (socklen_t)strlen(o->congestion)) < 0)
-        die("TCP_CONGESTION");
+        pump_die("TCP_CONGESTION");
     if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-        die("fcntl");
+        pump_die("fcntl");
 }
 
 /* Two connected loopback TCP sockets. */
@@ -262,15 +262,15 @@ tcp_pair(int fd[2], const struct pump_options *o)
 
     if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) < 0 || listen(listener, 1) < 0 ||
         getsockname(listener, (struct sockaddr *)&at, &len) < 0)
-        die("listen");
+        pump_die("listen");
     fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd[0] < 0 ||
         (o->congestion != NULL &&
          setsockopt(fd[0], IPPROTO_TCP, TCP_CONGESTION, o->congestion, (socklen_t)strlen(o->congestion)) < 0) ||
         connect(fd[0], (struct sockaddr *)&at, sizeof at) < 0)
-        die("connect");
+        pump_die("connect");
     if ((fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
-        die("accept");
+        pump_die("accept");
     close(listener);
 }
 
@@ -283,12 +283,12 @@ pump_start(struct pump *p, const struct pump_options *options)
     if (!options->is_unix)
         tcp_pair(fd, options);
     else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0)
-        die("socketpair");
-    tune(fd[0], options);
-    tune(fd[1], options);
+        pump_die("socketpair");
+    pump_tune(fd[0], options);
+    pump_tune(fd[1], options);
     fflush(NULL);
     if ((p->server = fork()) < 0)
-        die("fork");
+        pump_die("fork");
     if (p->server == 0) {
         close(fd[0]);
         server_main(fd[1], options);
@@ -309,7 +309,7 @@ pump_stop(struct pump *p)
 
 /* Queue the i-th message of the load; its blocks follow those of the one before. */
 static void
-request(struct end *e, const struct load *l, const uint32_t *index, uint64_t i)
+pump_request(struct pump_end *e, const struct bench_load *l, const uint32_t *index, uint64_t i)
 {
     uint32_t first = (uint32_t)(i * l->batch % l->blocks);
     size_t bytes = l->kind == LOAD_PULL ? 0 : l->batch * l->size;
@@ -325,7 +325,7 @@ request(struct end *e, const struct load *l, const uint32_t *index, uint64_t i)
 
 /* Indices go round, so that any run of `batch` of them from a first below `blocks` is there. */
 static uint32_t *
-indices(const struct pump *p, const struct load *l)
+pump_indices(const struct pump *p, const struct bench_load *l)
 {
     uint32_t *index = malloc((l->blocks + l->batch) * sizeof *index);
 
@@ -337,17 +337,17 @@ indices(const struct pump *p, const struct load *l)
 }
 
 double
-pump_run(struct pump *p, const struct load *l, double seconds)
+pump_run(struct pump *p, const struct bench_load *l, double seconds)
 {
-    static struct end e;
-    uint32_t *index = indices(p, l);
+    static struct pump_end e;
+    uint32_t *index = pump_indices(p, l);
     uint64_t asked = 0, answered = 0;
     double start = now_s();
 
-    e = (struct end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
+    e = (struct pump_end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
     while (answered < asked || now_s() - start < seconds) {
         while (asked - answered < l->window && (asked % 16 != 0 || now_s() - start < seconds))
-            request(&e, l, index, asked++);
+            pump_request(&e, l, index, asked++);
         end_write(&e);
         end_wait(&e);
         while (end_read(&e)) {
@@ -361,18 +361,18 @@ pump_run(struct pump *p, const struct load *l, double seconds)
 }
 
 size_t
-pump_round_trips(struct pump *p, const struct load *l, double seconds, double *times, size_t most)
+pump_round_trips(struct pump *p, const struct bench_load *l, double seconds, double *times, size_t most)
 {
-    static struct end e;
-    uint32_t *index = indices(p, l);
+    static struct pump_end e;
+    uint32_t *index = pump_indices(p, l);
     double start = now_s();
     size_t n = 0;
 
-    e = (struct end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
+    e = (struct pump_end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
     while (n < most && now_s() - start < seconds) {
         double before = now_s();
 
-        request(&e, l, index, n);
+        pump_request(&e, l, index, n);
         do {
             end_write(&e);
             end_wait(&e);

@@ -38,9 +38,9 @@ void pump_start(struct pump *p, const struct pump_options *options);
 void pump_stop(struct pump *p);
 
 /* Send messages for `seconds`, wait for all replies. Returns seconds per message. */
-double pump_run(struct pump *p, const struct load *load, double seconds);
+double pump_run(struct pump *p, const struct bench_load *load, double seconds);
 
 /* One message at a time: the seconds that each took, up to `most` of them. Returns how many. */
-size_t pump_round_trips(struct pump *p, const struct load *load, double seconds, double *times, size_t most);
+size_t pump_round_trips(struct pump *p, const struct bench_load *load, double seconds, double *times, size_t most);
 
 #endif

@@ -25,7 +25,7 @@
 #define LISTENER_MAX 64 /* its descriptors that are looked at */
 
 static _Noreturn void
-die(const char *what, const redisContext *c)
+redis_die(const char *what, const redisContext *c)
 {
     fprintf(stderr, "bench: redis: %s: %s\n", what, c != NULL && c->err != 0 ? c->errstr : strerror(errno));
     exit(EXIT_FAILURE);
@@ -34,7 +34,7 @@ die(const char *what, const redisContext *c)
 /* ---- The server ---- */
 
 static _Noreturn void
-become(const char *program, const struct redis *r)
+redis_become(const char *program, const struct redis *r)
 {
     char port[16];
     int quiet = open("/dev/null", O_WRONLY);
@@ -56,7 +56,7 @@ free_port(void)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || getsockname(fd, (struct sockaddr *)&at, &len) < 0)
-        die("port", NULL);
+        redis_die("port", NULL);
     close(fd);
     return ntohs(at.sin_port);
 }
@@ -85,7 +85,7 @@ set_congestion(const struct redis *r, const char *name)
 }
 
 bool
-redis_start(struct redis *r, const struct settings *s, struct report *report)
+redis_start(struct redis *r, const struct bench_options *s, struct bench_report *report)
 {
     double end = now_s() + START_S;
     redisContext *c = NULL;
@@ -94,9 +94,9 @@ redis_start(struct redis *r, const struct settings *s, struct report *report)
     bench_path(r->socket, true, "redis");
     fflush(NULL);
     if ((r->pid = fork()) < 0)
-        die("fork", NULL);
+        redis_die("fork", NULL);
     if (r->pid == 0)
-        become(s->redis, r);
+        redis_become(s->redis, r);
     while (c == NULL || c->err != 0) {
         if (waitpid(r->pid, NULL, WNOHANG) != 0 || now_s() > end) {
             redisFree(c);
@@ -126,17 +126,17 @@ redis_stop(struct redis *r)
 }
 
 void
-redis_open(struct redis_link *link, const struct redis *r, const struct settings *s, bool is_unix)
+redis_open(struct redis_link *link, const struct redis *r, const struct bench_options *s, bool is_unix)
 {
     int one = 1;
 
     link->context = is_unix ? redisConnectUnix(r->socket) : redisConnect("127.0.0.1", r->port);
     if (link->context == NULL || link->context->err != 0)
-        die("connect", link->context);
+        redis_die("connect", link->context);
     if (!is_unix && (setsockopt(link->context->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0 ||
                      setsockopt(link->context->fd, IPPROTO_TCP, TCP_CONGESTION, s->congestion,
                                 (socklen_t)strlen(s->congestion)) < 0))
-        die("congestion", NULL);
+        redis_die("congestion", NULL);
 }
 
 void
@@ -149,27 +149,27 @@ redis_close(struct redis_link *link)
 /* ---- Loads ---- */
 
 static void
-append(struct redis_link *link, const struct load *l, bool set, uint32_t block, const uint8_t *value)
+redis_append(struct redis_link *link, const struct bench_load *l, bool set, uint32_t block, const uint8_t *value)
 {
     char key[48];
     const char *words[] = {set ? "SET" : "GET", key, (const char *)value};
     size_t lens[] = {3, (size_t)snprintf(key, sizeof key, "%zu/%u", l->size, block), l->size};
 
     if (redisAppendCommandArgv(link->context, set ? 3 : 2, words, lens) != REDIS_OK)
-        die("append", link->context);
+        redis_die("append", link->context);
 }
 
 /* Requests of message i. Returns how many replies will come. */
 static uint32_t
-request(struct redis_link *link, const struct load *l, uint64_t i)
+redis_request(struct redis_link *link, const struct bench_load *l, uint64_t i)
 {
     for (uint32_t j = 0; j < l->batch; j++) {
         uint32_t block = (uint32_t)((i * l->batch + j) % l->blocks);
 
         if (l->kind != LOAD_PULL)
-            append(link, l, true, block, load_gradients() + j * l->size);
+            redis_append(link, l, true, block, load_gradients() + j * l->size);
         if (l->kind != LOAD_PUSH)
-            append(link, l, false, block, NULL);
+            redis_append(link, l, false, block, NULL);
     }
     return l->kind == LOAD_PUSH_PULL ? 2 * l->batch : l->batch;
 }
@@ -181,26 +181,26 @@ write_all(struct redis_link *link)
 
     while (!done)
         if (redisBufferWrite(link->context, &done) != REDIS_OK)
-            die("write", link->context);
+            redis_die("write", link->context);
 }
 
 static void
-take_replies(struct redis_link *link, const struct load *l, uint32_t n)
+take_replies(struct redis_link *link, const struct bench_load *l, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         redisReply *reply = NULL;
         bool is_get = l->kind == LOAD_PULL || (l->kind == LOAD_PUSH_PULL && i % 2 == 1);
 
         if (redisGetReply(link->context, (void **)&reply) != REDIS_OK || reply == NULL)
-            die("reply", link->context);
+            redis_die("reply", link->context);
         if (is_get ? reply->type != REDIS_REPLY_STRING || reply->len != l->size : reply->type != REDIS_REPLY_STATUS)
-            die("an answer of another kind", NULL);
+            redis_die("an answer of another kind", NULL);
         freeReplyObject(reply);
     }
 }
 
 double
-redis_run(struct redis_link *link, const struct load *l, double seconds)
+redis_run(struct redis_link *link, const struct bench_load *l, double seconds)
 {
     uint64_t begun = 0, ended = 0;
     uint32_t replies = 0;
@@ -208,7 +208,7 @@ redis_run(struct redis_link *link, const struct load *l, double seconds)
 
     while (ended < begun || now_s() - start < seconds) {
         while (begun - ended < l->window && (begun % 16 != 0 || begun == 0 || now_s() - start < seconds))
-            replies = request(link, l, begun++);
+            replies = redis_request(link, l, begun++);
         write_all(link);
         do
             take_replies(link, l, replies);
@@ -218,14 +218,14 @@ redis_run(struct redis_link *link, const struct load *l, double seconds)
 }
 
 size_t
-redis_round_trips(struct redis_link *link, const struct load *l, double seconds, double *times, size_t most)
+redis_round_trips(struct redis_link *link, const struct bench_load *l, double seconds, double *times, size_t most)
 {
     double start = now_s();
     size_t n = 0;
 
     while (n < most && (n == 0 || now_s() - start < seconds)) {
         double before = now_s();
-        uint32_t replies = request(link, l, n);
+        uint32_t replies = redis_request(link, l, n);
 
         write_all(link);
         take_replies(link, l, replies);
@@ -235,20 +235,20 @@ redis_round_trips(struct redis_link *link, const struct load *l, double seconds,
 }
 
 void
-redis_fill(struct redis_link *link, const struct load *l)
+redis_fill(struct redis_link *link, const struct bench_load *l)
 {
-    struct load one = {LOAD_PUSH, l->size, l->blocks, 1, 1};
+    struct bench_load one = {LOAD_PUSH, l->size, l->blocks, 1, 1};
 
     for (uint32_t i = 0; i < l->blocks; i++) {
         redisReply *reply = NULL;
 
-        request(link, &one, i);
+        redis_request(link, &one, i);
         write_all(link);
         take_replies(link, &one, 1);
-        append(link, &one, false, i, NULL);
+        redis_append(link, &one, false, i, NULL);
         if (redisGetReply(link->context, (void **)&reply) != REDIS_OK || reply == NULL || reply->len != l->size ||
             memcmp(reply->str, load_gradients(), l->size) != 0)
-            die("a key does not hold what was set", link->context);
+            redis_die("a key does not hold what was set", link->context);
         freeReplyObject(reply);
     }
 }

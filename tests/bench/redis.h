@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "tests/bench/bench_options.h"
 #include "tests/bench/load.h"
 #include "tests/bench/report.h"
-#include "tests/bench/settings.h"
 
 struct redisContext;
 
@@ -27,18 +27,19 @@ struct redis_link {
 };
 
 /* False, and told to the report, when there is none on this machine. */
-bool redis_start(struct redis *r, const struct settings *s, struct report *report);
+bool redis_start(struct redis *r, const struct bench_options *s, struct bench_report *report);
 void redis_stop(struct redis *r); /* accepts one that there is none of */
 
 /* Connect, over TCP or its Unix socket. */
-void redis_open(struct redis_link *link, const struct redis *r, const struct settings *s, bool is_unix);
+void redis_open(struct redis_link *link, const struct redis *r, const struct bench_options *s, bool is_unix);
 void redis_close(struct redis_link *link);
 
 /* As worker_run() and worker_round_trips(). */
-double redis_run(struct redis_link *link, const struct load *l, double seconds);
-size_t redis_round_trips(struct redis_link *link, const struct load *l, double seconds, double *times, size_t most);
+double redis_run(struct redis_link *link, const struct bench_load *l, double seconds);
+size_t redis_round_trips(struct redis_link *link, const struct bench_load *l, double seconds, double *times,
+                         size_t most);
 
 /* Set every key of the load, and see that each holds what was set. */
-void redis_fill(struct redis_link *link, const struct load *l);
+void redis_fill(struct redis_link *link, const struct bench_load *l);
 
 #endif

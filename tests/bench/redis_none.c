@@ -4,7 +4,7 @@
 #include "common/core/base/base.h"
 
 bool
-redis_start(struct redis *r, const struct settings *s, struct report *report)
+redis_start(struct redis *r, const struct bench_options *s, struct bench_report *report)
 {
     (void)s;
     *r = (struct redis){0};
@@ -19,7 +19,7 @@ redis_stop(struct redis *r)
 }
 
 void
-redis_open(struct redis_link *link, const struct redis *r, const struct settings *s, bool is_unix)
+redis_open(struct redis_link *link, const struct redis *r, const struct bench_options *s, bool is_unix)
 {
     (void)r, (void)s, (void)is_unix;
     *link = (struct redis_link){0};
@@ -33,7 +33,7 @@ redis_close(struct redis_link *link)
 
 /* There was none to open. */
 double
-redis_run(struct redis_link *link, const struct load *l, double seconds)
+redis_run(struct redis_link *link, const struct bench_load *l, double seconds)
 {
     (void)link, (void)l, (void)seconds;
     ps_assert(false);
@@ -41,7 +41,7 @@ redis_run(struct redis_link *link, const struct load *l, double seconds)
 }
 
 size_t
-redis_round_trips(struct redis_link *link, const struct load *l, double seconds, double *times, size_t most)
+redis_round_trips(struct redis_link *link, const struct bench_load *l, double seconds, double *times, size_t most)
 {
     (void)link, (void)l, (void)seconds, (void)times, (void)most;
     ps_assert(false);
@@ -49,7 +49,7 @@ redis_round_trips(struct redis_link *link, const struct load *l, double seconds,
 }
 
 void
-redis_fill(struct redis_link *link, const struct load *l)
+redis_fill(struct redis_link *link, const struct bench_load *l)
 {
     (void)link, (void)l;
     ps_assert(false);

@@ -11,14 +11,14 @@
 #define COLUMNS_MAX 3 /* ways beside each other; more stand below each other */
 
 void
-report_init(struct report *r, const struct settings *s)
+report_init(struct bench_report *r, const struct bench_options *s)
 {
     memset(r, 0, sizeof *r);
     r->settings = s;
 }
 
 void
-report_finish(struct report *r)
+report_finish(struct bench_report *r)
 {
     for (size_t i = 0; i < r->tables_len; i++) {
         for (size_t k = 0; k < r->tables[i]->rows_len; k++)
@@ -29,7 +29,7 @@ report_finish(struct report *r)
 }
 
 void
-report_area(struct report *r, const char *name, const char *about)
+report_area(struct bench_report *r, const char *name, const char *about)
 {
     r->area = name;
     printf("\n== %s: %s\n", name, about);
@@ -37,7 +37,7 @@ report_area(struct report *r, const char *name, const char *about)
 }
 
 static void *
-room(size_t size)
+report_column_width(size_t size)
 {
     void *p = calloc(1, size);
 
@@ -46,17 +46,17 @@ room(size_t size)
 }
 
 static bool
-beside(const struct table *t)
+report_put_beside(const struct bench_table *t)
 {
     return t->ways_len <= COLUMNS_MAX;
 }
 
 static void
-print_head(const struct table *t)
+print_head(const struct bench_table *t)
 {
     printf("\n%s, %s (%s is better%s)\n", t->title, t->unit, t->less ? "less" : "more",
            t->once ? ", measured once" : "");
-    if (!beside(t))
+    if (!report_put_beside(t))
         return;
     printf("%-24s", "");
     for (size_t i = 0; i < t->ways_len; i++)
@@ -69,7 +69,7 @@ print_head(const struct table *t)
 
 /* Ways that are not in the table are not compared with. */
 static void
-keep_against(struct table *t, struct way *way)
+keep_against(struct bench_table *t, struct bench_variant *way)
 {
     size_t kept = 0;
 
@@ -85,10 +85,10 @@ keep_against(struct table *t, struct way *way)
         way->against[kept++] = NULL;
 }
 
-struct table *
-report_table(struct report *r, const struct table_spec *spec, const struct way *ways, size_t n)
+struct bench_table *
+report_table(struct bench_report *r, const struct table_spec *spec, const struct bench_variant *ways, size_t n)
 {
-    struct table *t = room(sizeof *t);
+    struct bench_table *t = report_column_width(sizeof *t);
 
     ps_assert(r->tables_len < TABLES_MAX && n <= WAYS_MAX);
     r->tables[r->tables_len++] = t;
@@ -108,7 +108,8 @@ report_table(struct report *r, const struct table_spec *spec, const struct way *
 }
 
 bool
-table_ratio(const struct table *t, const struct row *row, size_t way, size_t k, double *ratio, size_t *other)
+table_ratio(const struct bench_table *t, const struct bench_row *row, size_t way, size_t k, double *ratio,
+            size_t *other)
 {
     const char *name = k < AGAINST_MAX ? t->ways[way].against[k] : NULL;
 
@@ -123,7 +124,7 @@ table_ratio(const struct table *t, const struct row *row, size_t way, size_t k, 
 
 /* Four digits that count. */
 static const char *
-number(double x, char text[32])
+report_number(double x, char text[32])
 {
     int digits = x == 0 ? 0 : (int)floor(log10(fabs(x))) + 1;
 
@@ -137,13 +138,13 @@ print_figure(const struct series *s)
     char text[32];
 
     if (s->n > 0)
-        printf(" %11s (%5.1f%%)", number(series_median(s), text), 100 * series_spread(s));
+        printf(" %11s (%5.1f%%)", report_number(series_median(s), text), 100 * series_spread(s));
     else
         printf(" %11s         ", "-");
 }
 
 static void
-print_beside(const struct table *t, const struct row *row)
+print_beside(const struct bench_table *t, const struct bench_row *row)
 {
     printf("%-24s", row->label);
     for (size_t i = 0; i < t->ways_len; i++)
@@ -163,7 +164,7 @@ print_beside(const struct table *t, const struct row *row)
 }
 
 static void
-print_below(const struct table *t, const struct row *row)
+print_below(const struct bench_table *t, const struct bench_row *row)
 {
     printf("%s\n", row->label);
     for (size_t i = 0; i < t->ways_len; i++) {
@@ -183,20 +184,20 @@ print_below(const struct table *t, const struct row *row)
 }
 
 void
-table_row(struct table *t, const char *label, double x, const struct series *figures)
+table_row(struct bench_table *t, const char *label, double x, const struct series *figures)
 {
-    struct row *row = &t->rows[t->rows_len];
+    struct bench_row *row = &t->rows[t->rows_len];
 
     ps_assert(t->rows_len < ROWS_MAX);
     t->rows_len++;
     snprintf(row->label, sizeof row->label, "%s", label);
     row->x = x;
-    row->figures = room(t->ways_len * sizeof *figures);
+    row->figures = report_column_width(t->ways_len * sizeof *figures);
     memcpy(row->figures, figures, t->ways_len * sizeof *figures);
     for (size_t i = 0; i < t->ways_len; i++)
         for (int k = 0; k < figures[i].n; k++)
             ps_assert(isfinite(figures[i].value[k]) && figures[i].value[k] >= 0);
-    if (beside(t))
+    if (report_put_beside(t))
         print_beside(t, row);
     else
         print_below(t, row);
@@ -204,7 +205,7 @@ table_row(struct table *t, const char *label, double x, const struct series *fig
 }
 
 void
-report_left_out(struct report *r, const char *format, ...)
+report_left_out(struct bench_report *r, const char *format, ...)
 {
     char *line = r->left_out[r->left_out_len];
     va_list args;

@@ -1,7 +1,7 @@
 /* What was measured: tables, printed row by row as they come and kept for the JSON and the picture.
  *
- *     struct table *t = report_table(r, &(struct table_spec){.title = "push", .unit = "GB/s"}, ways, n);
- *     turns_take(s, ways, n, 1, &turns);
+ *     struct bench_table *t = report_table(r, &(struct table_spec){.title = "push", .unit = "GB/s"}, ways, n);
+ *     interleave_run(s, ways, n, 1, &turns);
  *     table_row(t, "1 MiB", 1048576, turns.series[0]);
  *
  * A figure is the median of a series; its spread is what lies between the quartiles, as a part of it. A ratio is the
@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "tests/bench/bench_options.h"
 #include "tests/bench/series.h"
-#include "tests/bench/settings.h"
-#include "tests/bench/way.h"
+#include "tests/bench/variant.h"
 
 #define ROWS_MAX   64
 #define LABEL_MAX  64
@@ -29,49 +29,51 @@ struct table_spec {
     bool once;        /* one sample, however many rounds */
 };
 
-struct row {
+struct bench_row {
     char label[LABEL_MAX];
     double x;
     struct series *figures; /* [ways] */
 };
 
-struct table {
+struct bench_table {
     const char *area;
     char title[TITLE_MAX];
     const char *unit, *axis;
     bool less, of_ways, once;
-    struct way ways[WAYS_MAX];
+    struct bench_variant ways[WAYS_MAX];
     size_t ways_len;
-    struct row rows[ROWS_MAX];
+    struct bench_row rows[ROWS_MAX];
     size_t rows_len;
 };
 
-struct report {
-    const struct settings *settings;
+struct bench_report {
+    const struct bench_options *settings;
     const char *area; /* that is under way */
-    struct table *tables[TABLES_MAX];
+    struct bench_table *tables[TABLES_MAX];
     size_t tables_len;
     char left_out[32][TITLE_MAX];
     size_t left_out_len;
 };
 
-void report_init(struct report *r, const struct settings *s);
-void report_finish(struct report *r);
-void report_area(struct report *r, const char *name, const char *about);
+void report_init(struct bench_report *r, const struct bench_options *s);
+void report_finish(struct bench_report *r);
+void report_area(struct bench_report *r, const char *name, const char *about);
 
 /* Texts of spec but the title, and those of the ways, are borrowed. The table is the report's. */
-struct table *report_table(struct report *r, const struct table_spec *spec, const struct way *ways, size_t n);
+struct bench_table *report_table(struct bench_report *r, const struct table_spec *spec,
+                                 const struct bench_variant *ways, size_t n);
 
 /* figures: [ways], an empty series for who was not sampled; not finite figures end the bench. */
-void table_row(struct table *t, const char *label, double x, const struct series *figures);
+void table_row(struct bench_table *t, const char *label, double x, const struct series *figures);
 
 /* What cannot be had here, and why; printed once however often it is said. */
-void report_left_out(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void report_left_out(struct bench_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Ratio k of the way in the row; false: there is none, since one of the two was not sampled. *other: its place. */
-bool table_ratio(const struct table *t, const struct row *row, size_t way, size_t k, double *ratio, size_t *other);
+bool table_ratio(const struct bench_table *t, const struct bench_row *row, size_t way, size_t k, double *ratio,
+                 size_t *other);
 
 /* Everything, into a file. Ends the bench when it cannot be written. */
-void report_json(const struct report *r, const char *path);
+void report_json(const struct bench_report *r, const char *path);
 
 #endif

@@ -17,7 +17,7 @@
 #include "tests/bench/server.h"
 
 static json_t *
-figure_json(const struct table *t, const struct row *row, size_t way)
+figure_json(const struct bench_table *t, const struct bench_row *row, size_t way)
 {
     const struct series *s = &row->figures[way];
     json_t *samples = json_array(), *ratios = json_object();
@@ -34,7 +34,7 @@ figure_json(const struct table *t, const struct row *row, size_t way)
 }
 
 static json_t *
-table_json(const struct table *t)
+table_json(const struct bench_table *t)
 {
     json_t *rows = json_array();
 
@@ -54,7 +54,7 @@ table_json(const struct table *t)
 
 /* The processor's name as the kernel has it. */
 static void
-processor(char *out, size_t size)
+report_json_processor(char *out, size_t size)
 {
     FILE *f = fopen("/proc/cpuinfo", "r");
     char line[256];
@@ -77,16 +77,16 @@ machine_json(void)
     char name[256];
 
     uname(&u);
-    processor(name, sizeof name);
+    report_json_processor(name, sizeof name);
     return json_pack("{s:s,s:i,s:s,s:s}", "processor", name, "cores", (int)sysconf(_SC_NPROCESSORS_ONLN), "system",
                      u.sysname, "release", u.release);
 }
 
 void
-report_json(const struct report *r, const char *path)
+report_json(const struct bench_report *r, const char *path)
 {
     static const char *const extents[] = {"tiny", "short", "full"};
-    const struct settings *s = r->settings;
+    const struct bench_options *s = r->settings;
     json_t *tables = json_array(), *left_out = json_array(), *all;
     int status;
 

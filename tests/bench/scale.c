@@ -43,7 +43,7 @@ scale_at(const struct scale *s, double value)
 }
 
 static size_t
-powers(const struct scale *s, double base, double ticks[TICKS_MAX])
+scale_powers(const struct scale *s, double base, double ticks[TICKS_MAX])
 {
     int first = (int)ceil(log(s->low) / log(base) - 1e-9), last = (int)floor(log(s->high) / log(base) + 1e-9);
     int step = MAX((last - first) / (TICKS_MAX - 4) + ((last - first) % (TICKS_MAX - 4) != 0), 1);
@@ -61,7 +61,7 @@ scale_ticks(const struct scale *s, bool binary, double ticks[TICKS_MAX])
     size_t n = 0;
 
     if (s->log)
-        return powers(s, binary ? 2 : 10, ticks);
+        return scale_powers(s, binary ? 2 : 10, ticks);
     step = round_step((s->high - s->low) / STEPS);
     for (double at = ceil(s->low / step) * step; at <= s->high + step * 1e-6 && n < TICKS_MAX; at += step)
         ticks[n++] = at;

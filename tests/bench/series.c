@@ -5,7 +5,7 @@
 #include "common/core/base/base.h"
 
 static int
-compare(const void *a, const void *b)
+series_compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -15,7 +15,7 @@ compare(const void *a, const void *b)
 double
 quantile(double *values, size_t n, double q)
 {
-    qsort(values, n, sizeof *values, compare);
+    qsort(values, n, sizeof *values, series_compare);
     return values[(size_t)((double)(n - 1) * q + 0.5)];
 }
 

@@ -91,7 +91,7 @@ bench_remove(const char *path)
 /* ---- Processes ---- */
 
 static _Noreturn void
-become(const struct bench_server *s, int ready)
+server_become(const struct bench_server *s, int ready)
 {
     char option[32], socket[BENCH_PATH_MAX + 8];
     const char *words[WORDS_MAX] = {s->settings->psd,
@@ -151,14 +151,14 @@ bench_server_again(struct bench_server *s)
         bench_die("fork", NULL);
     if (s->pid == 0) {
         close(fd[0]);
-        become(s, fd[1]);
+        server_become(s, fd[1]);
     }
     close(fd[1]);
     find_addresses(s, fd[0]);
 }
 
 void
-bench_server_start(struct bench_server *s, const struct settings *settings, const char *const *more)
+bench_server_start(struct bench_server *s, const struct bench_options *settings, const char *const *more)
 {
     *s = (struct bench_server){.settings = settings, .more = more};
     bench_path(s->live, true, "live");

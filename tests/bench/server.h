@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "tests/bench/settings.h"
+#include "tests/bench/bench_options.h"
 
 struct ps_error;
 
@@ -15,7 +15,7 @@ struct ps_error;
 
 struct bench_server {
     pid_t pid;
-    const struct settings *settings;
+    const struct bench_options *settings;
     const char *const *more;   /* options, borrowed */
     char live[BENCH_PATH_MAX]; /* the live directory */
     char address[256], unix_address[256];
@@ -23,7 +23,7 @@ struct bench_server {
 
 /* On a free port and a Unix socket, with a live directory of its own; more: options, ended by NULL. Returns when it
  * listens. */
-void bench_server_start(struct bench_server *s, const struct settings *settings, const char *const *more);
+void bench_server_start(struct bench_server *s, const struct bench_options *settings, const char *const *more);
 
 /* The same again in the same directories, at other addresses; after bench_server_end(). */
 void bench_server_again(struct bench_server *s);

@@ -19,7 +19,7 @@
 #define ANSWER_MS 120000 /* the longest that an order may take */
 
 static _Noreturn void
-die(const char *who, const char *what)
+team_die(const char *who, const char *what)
 {
     fprintf(stderr, "bench: %s: %s: %s\n", who, what, strerror(errno));
     exit(1);
@@ -33,7 +33,7 @@ map_floats(uint64_t count)
     float *p = mmap(NULL, count * sizeof *p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (p == MAP_FAILED)
-        die("team", "memory");
+        team_die("team", "memory");
     return p;
 }
 
@@ -58,15 +58,15 @@ check_sums(const struct team_kind *kind, void *state, float *values, uint64_t co
 }
 
 static void
-answer(int fd, double seconds)
+team_answer(int fd, double seconds)
 {
     if (write(fd, &seconds, sizeof seconds) != (ssize_t)sizeof seconds)
-        die("team", "answer");
+        team_die("team", "answer");
 }
 
 /* Where the scheduler puts two ranks on one core for a while, a figure says more of that than of how they reduce. */
 static void
-pin(uint32_t rank)
+team_pin(uint32_t rank)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     cpu_set_t set;
@@ -76,7 +76,7 @@ pin(uint32_t rank)
     CPU_ZERO(&set);
     CPU_SET(rank % (unsigned)cores, &set);
     if (sched_setaffinity(0, sizeof set, &set) < 0)
-        die("team", "affinity");
+        team_die("team", "affinity");
 }
 
 void
@@ -87,7 +87,7 @@ team_serve(const struct team_kind *kind, void *state, uint32_t rank, uint32_t ra
     uint64_t count = 0;
     double start;
 
-    pin(rank);
+    team_pin(rank);
     while (read(orders, &order, sizeof order) == (ssize_t)sizeof order && order.iterations > 0) {
         if (order.count != count) {
             if (values != NULL && kind->values == NULL)
@@ -101,27 +101,27 @@ team_serve(const struct team_kind *kind, void *state, uint32_t rank, uint32_t ra
         for (uint64_t i = 0; i < order.iterations; i++)
             kind->all_reduce(state, values, count);
         if (rank == 0)
-            answer(answers, (now_s() - start) / (double)order.iterations);
+            team_answer(answers, (now_s() - start) / (double)order.iterations);
     }
 }
 
 /* ---- In the bench ---- */
 
 void
-team_start(struct team *t, const char *name, uint32_t ranks, const struct team_kind *kind, const void *arg)
+team_start(struct bench_team *t, const char *name, uint32_t ranks, const struct team_kind *kind, const void *arg)
 {
     int answers[2], orders[TEAM_RANKS_MAX][2];
 
-    *t = (struct team){.name = name, .ranks = ranks, .processes = ranks};
+    *t = (struct bench_team){.name = name, .ranks = ranks, .processes = ranks};
     if (pipe2(answers, O_CLOEXEC) < 0)
-        die(name, "pipe");
+        team_die(name, "pipe");
     for (uint32_t r = 0; r < ranks; r++)
         if (pipe2(orders[r], O_CLOEXEC) < 0)
-            die(name, "pipe");
+            team_die(name, "pipe");
     fflush(NULL);
     for (uint32_t r = 0; r < ranks; r++) {
         if ((t->pids[r] = fork()) < 0)
-            die(name, "fork");
+            team_die(name, "fork");
         if (t->pids[r] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             team_serve(kind, kind->start(r, ranks, arg), r, ranks, orders[r][0], answers[1]);
@@ -138,37 +138,37 @@ team_start(struct team *t, const char *name, uint32_t ranks, const struct team_k
 
 /* Open at both ends: nobody's opening waits for another's. */
 static int
-fifo(const char *dir, const char *what, uint32_t number)
+team_fifo(const char *dir, const char *what, uint32_t number)
 {
     char path[256];
     int fd;
 
     snprintf(path, sizeof path, number == UINT32_MAX ? "%s/%s" : "%s/%s.%u", dir, what, number);
     if (mkfifo(path, 0600) < 0 || (fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
-        die(path, "fifo");
+        team_die(path, "fifo");
     return fd;
 }
 
 void
-team_start_program(struct team *t, const char *name, uint32_t ranks, const char *const *argv, const char *dir)
+team_start_program(struct bench_team *t, const char *name, uint32_t ranks, const char *const *argv, const char *dir)
 {
-    *t = (struct team){.name = name, .ranks = ranks, .processes = 1};
+    *t = (struct bench_team){.name = name, .ranks = ranks, .processes = 1};
     for (uint32_t r = 0; r < ranks; r++)
-        t->orders[r] = fifo(dir, "order", r);
-    t->answers = fifo(dir, "answer", UINT32_MAX);
+        t->orders[r] = team_fifo(dir, "order", r);
+    t->answers = team_fifo(dir, "answer", UINT32_MAX);
     fflush(NULL);
     if ((t->pids[0] = fork()) < 0)
-        die(name, "fork");
+        team_die(name, "fork");
     if (t->pids[0] > 0)
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     execvp(argv[0], (char *const *)(uintptr_t)argv);
-    die(name, argv[0]);
+    team_die(name, argv[0]);
 }
 
 /* None of its processes has ended: an answer may still come. */
 static void
-check_alive(struct team *t)
+check_alive(struct bench_team *t)
 {
     int status;
 
@@ -180,7 +180,7 @@ check_alive(struct team *t)
 }
 
 double
-team_run(struct team *t, uint64_t count, uint64_t iterations)
+team_run(struct bench_team *t, uint64_t count, uint64_t iterations)
 {
     struct team_order order = {count, iterations};
     struct pollfd p = {.fd = t->answers, .events = POLLIN};
@@ -188,27 +188,27 @@ team_run(struct team *t, uint64_t count, uint64_t iterations)
 
     for (uint32_t r = 0; r < t->ranks; r++)
         if (write(t->orders[r], &order, sizeof order) != (ssize_t)sizeof order)
-            die(t->name, "order");
+            team_die(t->name, "order");
     for (int waited = 0; poll(&p, 1, 1000) != 1; waited += 1000) {
         check_alive(t);
         if (waited >= ANSWER_MS) {
             errno = ETIMEDOUT;
-            die(t->name, "no answer");
+            team_die(t->name, "no answer");
         }
     }
     if (read(t->answers, &seconds, sizeof seconds) != (ssize_t)sizeof seconds)
-        die(t->name, "answer");
+        team_die(t->name, "answer");
     return seconds;
 }
 
 void
-team_stop(struct team *t)
+team_stop(struct bench_team *t)
 {
     struct team_order last = {0, 0};
 
     for (uint32_t r = 0; r < t->ranks; r++)
         if (write(t->orders[r], &last, sizeof last) != (ssize_t)sizeof last)
-            die(t->name, "order");
+            team_die(t->name, "order");
     for (uint32_t i = 0; i < t->processes; i++)
         waitpid(t->pids[i], NULL, 0);
     for (uint32_t r = 0; r < t->ranks; r++)

@@ -37,7 +37,7 @@ void team_serve(const struct team_kind *kind, void *state, uint32_t rank, uint32
 
 /* ---- In the bench ---- */
 
-struct team {
+struct bench_team {
     const char *name;
     uint32_t ranks;
     pid_t pids[TEAM_RANKS_MAX]; /* or one that has started them all */
@@ -46,15 +46,16 @@ struct team {
 };
 
 /* Ranks by fork(). arg is borrowed by them. */
-void team_start(struct team *t, const char *name, uint32_t ranks, const struct team_kind *kind, const void *arg);
+void team_start(struct bench_team *t, const char *name, uint32_t ranks, const struct team_kind *kind, const void *arg);
 
 /* Ranks by a program, which starts them all and says where each finds its orders and its answers: dir/order.RANK and
  * dir/answer, FIFOs that are made here. argv: ended by NULL; dir is among its words. */
-void team_start_program(struct team *t, const char *name, uint32_t ranks, const char *const *argv, const char *dir);
+void team_start_program(struct bench_team *t, const char *name, uint32_t ranks, const char *const *argv,
+                        const char *dir);
 
 /* Seconds of one operation. */
-double team_run(struct team *t, uint64_t count, uint64_t iterations);
+double team_run(struct bench_team *t, uint64_t count, uint64_t iterations);
 
-void team_stop(struct team *t);
+void team_stop(struct bench_team *t);
 
 #endif

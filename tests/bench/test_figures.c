@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "common/core/base/base.h"
+#include "tests/bench/bench_options.h"
 #include "tests/bench/scale.h"
 #include "tests/bench/series.h"
-#include "tests/bench/settings.h"
 #include "tests/unit/kits/check_main.h"
 
 static struct series
@@ -76,9 +76,9 @@ START_TEST(lists_of_numbers_know_their_units)
     static const uint64_t usual[] = {1, 2, 3};
     uint64_t out[4];
 
-    ck_assert_uint_eq(settings_numbers(NULL, usual, 3, out, 4), 3);
+    ck_assert_uint_eq(bench_options_numbers(NULL, usual, 3, out, 4), 3);
     ck_assert_uint_eq(out[2], 3);
-    ck_assert_uint_eq(settings_numbers("64,4Ki,1M,1.5Gi", usual, 3, out, 4), 4);
+    ck_assert_uint_eq(bench_options_numbers("64,4Ki,1M,1.5Gi", usual, 3, out, 4), 4);
     ck_assert_uint_eq(out[0], 64);
     ck_assert_uint_eq(out[1], 4096);
     ck_assert_uint_eq(out[2], 1000000);
@@ -92,17 +92,18 @@ START_TEST(what_is_no_list_of_numbers_ends_the_program)
 {
     uint64_t out[4];
 
-    settings_numbers(bad_lists[_i], NULL, 0, out, 4);
+    bench_options_numbers(bad_lists[_i], NULL, 0, out, 4);
 }
 END_TEST
 
 START_TEST(ways_are_wanted_by_their_whole_names)
 {
-    struct settings all = {0}, some = {.ways = "pump,psd-unix"};
+    struct bench_options all = {0}, some = {.ways = "pump,psd-unix"};
 
-    ck_assert(settings_want(&all, "psd"));
-    ck_assert(settings_want(&some, "pump") && settings_want(&some, "psd-unix"));
-    ck_assert(!settings_want(&some, "psd") && !settings_want(&some, "pump-unix") && !settings_want(&some, "unix"));
+    ck_assert(bench_options_want(&all, "psd"));
+    ck_assert(bench_options_want(&some, "pump") && bench_options_want(&some, "psd-unix"));
+    ck_assert(!bench_options_want(&some, "psd") && !bench_options_want(&some, "pump-unix") &&
+              !bench_options_want(&some, "unix"));
 }
 END_TEST
 

@@ -13,14 +13,14 @@
 #define DECLARE_MAX 256 /* under way at once */
 
 void
-worker_open(struct worker *w, const struct settings *s, const char *shards, const struct ps_client_options *options,
-            uint32_t workers, uint32_t task)
+worker_open(struct bench_worker *w, const struct bench_options *s, const char *shards,
+            const struct ps_client_options *options, uint32_t workers, uint32_t task)
 {
     struct ps_client_options o = options != NULL ? *options : (struct ps_client_options){0};
     struct ps_error e;
     ps_cluster *cluster;
 
-    *w = (struct worker){0};
+    *w = (struct bench_worker){0};
     o.congestion = s->congestion;
     if (ps_cluster_from_list(shards, workers, task, &cluster, &e) != PS_OK ||
         ps_cluster_set_name(cluster, BENCH_CLUSTER, &e) != PS_OK ||
@@ -30,17 +30,17 @@ worker_open(struct worker *w, const struct settings *s, const char *shards, cons
 }
 
 void
-worker_close(struct worker *w)
+worker_close(struct bench_worker *w)
 {
     ps_client_close(w->client);
     free(w->out);
-    *w = (struct worker){0};
+    *w = (struct bench_worker){0};
 }
 
 /* ---- Variables ---- */
 
 static ps_op *
-declare_start(struct var_set *v, struct worker *w, const char *name, uint32_t i)
+declare_start(struct var_set *v, struct bench_worker *w, const char *name, uint32_t i)
 {
     char full[PS_NAME_MAX];
     struct ps_var_spec spec = {.name = full, .rank = 1, .dims = {v->size / sizeof(float)}};
@@ -55,7 +55,7 @@ declare_start(struct var_set *v, struct worker *w, const char *name, uint32_t i)
 }
 
 static void
-finish(ps_op *op, const char *what)
+worker_finish(ps_op *op, const char *what)
 {
     struct ps_error e;
 
@@ -65,7 +65,7 @@ finish(ps_op *op, const char *what)
 }
 
 void
-var_set_declare(struct var_set *v, struct worker *w, const char *name, size_t size, uint32_t count)
+var_set_declare(struct var_set *v, struct bench_worker *w, const char *name, size_t size, uint32_t count)
 {
     ps_op *ops[DECLARE_MAX];
 
@@ -74,7 +74,7 @@ var_set_declare(struct var_set *v, struct worker *w, const char *name, size_t si
     v->pushed = load_memory(count * sizeof *v->pushed);
     for (uint32_t i = 0; i < count + DECLARE_MAX; i++) {
         if (i >= DECLARE_MAX && i - DECLARE_MAX < count)
-            finish(ops[i % DECLARE_MAX], "declare");
+            worker_finish(ops[i % DECLARE_MAX], "declare");
         if (i < count)
             ops[i % DECLARE_MAX] = declare_start(v, w, name, i);
     }
@@ -91,7 +91,7 @@ var_set_free(struct var_set *v)
 /* ---- Loads ---- */
 
 static void
-make_room(struct worker *w, size_t size)
+make_room(struct bench_worker *w, size_t size)
 {
     if (size <= w->out_size)
         return;
@@ -101,7 +101,8 @@ make_room(struct worker *w, size_t size)
 }
 
 static ps_op *
-begin(struct worker *w, struct var_set *v, const struct load *l, const struct ps_push_options *push, uint64_t i)
+worker_begin(struct bench_worker *w, struct var_set *v, const struct bench_load *l, const struct ps_push_options *push,
+             uint64_t i)
 {
     static ps_var *vars[LOAD_BATCH_MAX];
     static const float *grads[LOAD_BATCH_MAX];
@@ -132,20 +133,20 @@ begin(struct worker *w, struct var_set *v, const struct load *l, const struct ps
 }
 
 static void
-check_load(const struct var_set *v, const struct load *l)
+check_load(const struct var_set *v, const struct bench_load *l)
 {
     ps_assert(l->size == v->size && l->blocks <= v->count && l->batch <= MIN(l->blocks, LOAD_BATCH_MAX) &&
               l->window <= LOAD_WINDOW_MAX && l->batch * l->size <= LOAD_BYTES_MAX);
 }
 
 static bool
-is_over(const struct worker *w, double start, double seconds)
+is_over(const struct bench_worker *w, double start, double seconds)
 {
     return now_s() - start >= seconds || (w->over != NULL && atomic_load(w->over));
 }
 
 double
-worker_run(struct worker *w, struct var_set *v, const struct load *l, const struct ps_push_options *push,
+worker_run(struct bench_worker *w, struct var_set *v, const struct bench_load *l, const struct ps_push_options *push,
            double seconds)
 {
     static ps_op *ops[LOAD_WINDOW_MAX];
@@ -157,17 +158,17 @@ worker_run(struct worker *w, struct var_set *v, const struct load *l, const stru
     start = now_s();
     while (ended < begun || !is_over(w, start, seconds)) {
         while (begun - ended < l->window && (begun % 16 != 0 || begun == 0 || !is_over(w, start, seconds))) {
-            ops[begun % l->window] = begin(w, v, l, push, begun);
+            ops[begun % l->window] = worker_begin(w, v, l, push, begun);
             begun++;
         }
-        finish(ops[ended++ % l->window], load_names[l->kind]);
+        worker_finish(ops[ended++ % l->window], load_names[l->kind]);
     }
     w->done += ended;
     return (now_s() - start) / (double)ended;
 }
 
 size_t
-worker_round_trips(struct worker *w, struct var_set *v, const struct load *l, double seconds, double *times,
+worker_round_trips(struct bench_worker *w, struct var_set *v, const struct bench_load *l, double seconds, double *times,
                    size_t most)
 {
     double start = now_s();
@@ -178,7 +179,8 @@ worker_round_trips(struct worker *w, struct var_set *v, const struct load *l, do
     while (n < most && (n == 0 || now_s() - start < seconds)) {
         double before = now_s();
 
-        finish(begin(w, v, &(struct load){l->kind, l->size, l->blocks, l->batch, 1}, NULL, n), "round trip");
+        worker_finish(worker_begin(w, v, &(struct bench_load){l->kind, l->size, l->blocks, l->batch, 1}, NULL, n),
+                      "round trip");
         times[n++] = now_s() - before;
     }
     return n;
@@ -187,7 +189,7 @@ worker_round_trips(struct worker *w, struct var_set *v, const struct load *l, do
 /* ---- What came of it ---- */
 
 static _Noreturn void
-wrong(const struct var_set *v, uint32_t i, const char *what, double got, double expected)
+worker_wrong(const struct var_set *v, uint32_t i, const char *what, double got, double expected)
 {
     fprintf(stderr, "bench: %s: %s is %.9g, not %.9g\n", ps_var_name(v->vars[i]), what, got, expected);
     exit(EXIT_FAILURE);
@@ -203,13 +205,13 @@ check_values(const struct var_set *v, uint32_t i, const float *grad, const float
         double expected = -RATE * n * (double)grad[k];
 
         if (!(fabs((double)out[k] - expected) <= part * fabs(expected) + 1e-12))
-            wrong(v, i, "a value", (double)out[k], expected);
+            worker_wrong(v, i, "a value", (double)out[k], expected);
     }
 }
 
 /* The variable's values, in w->out; every push of it has counted once. */
 static const float *
-check_count(struct worker *w, struct var_set *v, uint32_t i)
+check_count(struct bench_worker *w, struct var_set *v, uint32_t i)
 {
     float *out = (float *)(void *)w->out;
     uint64_t lowest, highest;
@@ -219,12 +221,12 @@ check_count(struct worker *w, struct var_set *v, uint32_t i)
         bench_die("pull", &e);
     ps_var_versions(v->vars[i], &lowest, &highest);
     if (lowest != v->pushed[i] || highest != v->pushed[i])
-        wrong(v, i, "its version", (double)lowest, (double)v->pushed[i]);
+        worker_wrong(v, i, "its version", (double)lowest, (double)v->pushed[i]);
     return out;
 }
 
 void
-worker_check_counts(struct worker *w, struct var_set *v, const struct load *l)
+worker_check_counts(struct bench_worker *w, struct var_set *v, const struct bench_load *l)
 {
     make_room(w, v->size);
     for (uint32_t i = 0; i < l->blocks; i++)
@@ -232,7 +234,7 @@ worker_check_counts(struct worker *w, struct var_set *v, const struct load *l)
 }
 
 void
-worker_check(struct worker *w, struct var_set *v, const struct load *l)
+worker_check(struct bench_worker *w, struct var_set *v, const struct bench_load *l)
 {
     make_room(w, v->size);
     for (uint32_t i = 0; i < l->blocks; i++)

@@ -1,4 +1,5 @@
-/* Stands before libc: see fail_io.h. Each call asks verdict() first, under one lock; what fails never reaches libc. */
+/* Stands before libc: see fail_io.h. Each call asks fail_io_verdict() first, under one lock; what fails never reaches
+ * libc. */
 #undef _FILE_OFFSET_BITS /* both names of each call are defined here: off_t has 64 bits anyway */
 #include "tests/faults/fail_io.h"
 
@@ -93,7 +94,7 @@ error_name(int code)
 }
 
 static bool
-parse(const char *line, struct rule *rule)
+fail_io_parse(const char *line, struct rule *rule)
 {
     char calls[128], error[16];
     struct rule r = {.nth = 1, .count = 1, .end = "data.mdb"};
@@ -114,7 +115,7 @@ parse(const char *line, struct rule *rule)
 static bool
 set_line(const char *line)
 {
-    bool ok = parse(line, &state.rule);
+    bool ok = fail_io_parse(line, &state.rule);
 
     snprintf(state.line, sizeof state.line, "%s", line);
     state.seen = state.hits = 0;
@@ -236,7 +237,7 @@ note_hit(const char *control, enum call call)
 
 /* Under the lock. */
 static int
-judge(const char *control, enum call call, int fd, const void *address)
+fail_io_judge(const char *control, enum call call, int fd, const void *address)
 {
     const struct rule *r = &state.rule;
 
@@ -273,7 +274,7 @@ wait_for_another_line(const char *control)
 
 /* GOES_ON, SHORT, or an errno. */
 static int
-verdict(enum call call, int fd, const void *address)
+fail_io_verdict(enum call call, int fd, const void *address)
 {
     static __thread bool inside; /* what we call ourselves is not judged */
     const char *control = getenv("FAIL_IO");
@@ -283,7 +284,7 @@ verdict(enum call call, int fd, const void *address)
         return GOES_ON;
     inside = true;
     pthread_mutex_lock(&state.lock);
-    code = judge(control, call, fd, address);
+    code = fail_io_judge(control, call, fd, address);
     pthread_mutex_unlock(&state.lock);
     if (code == STALL) {
         wait_for_another_line(control);
@@ -311,7 +312,7 @@ real_pwrite(int fd, const void *data, size_t n, off_t at)
 ssize_t PUBLIC
 pwrite(int fd, const void *data, size_t n, off_t at)
 {
-    int code = verdict(PWRITE, fd, NULL);
+    int code = fail_io_verdict(PWRITE, fd, NULL);
 
     return code > 0 ? -1 : real_pwrite(fd, data, code == SHORT ? n / 2 : n, at);
 }
@@ -326,7 +327,7 @@ ssize_t PUBLIC
 pwritev(int fd, const struct iovec *parts, int n, off_t at)
 {
     REAL(ssize_t, "pwritev", int, const struct iovec *, int, off_t);
-    int code = verdict(PWRITEV, fd, NULL);
+    int code = fail_io_verdict(PWRITEV, fd, NULL);
 
     if (code == SHORT && n > 0)
         return real_pwrite(fd, parts[0].iov_base, parts[0].iov_len / 2, at);
@@ -349,7 +350,7 @@ real_write(int fd, const void *data, size_t n)
 ssize_t PUBLIC
 write(int fd, const void *data, size_t n)
 {
-    int code = verdict(WRITE, fd, NULL);
+    int code = fail_io_verdict(WRITE, fd, NULL);
 
     return code > 0 ? -1 : real_write(fd, data, code == SHORT ? n / 2 : n);
 }
@@ -358,7 +359,7 @@ ssize_t PUBLIC
 writev(int fd, const struct iovec *parts, int n)
 {
     REAL(ssize_t, "writev", int, const struct iovec *, int);
-    int code = verdict(WRITEV, fd, NULL);
+    int code = fail_io_verdict(WRITEV, fd, NULL);
 
     if (code == SHORT && n > 0)
         return real_write(fd, parts[0].iov_base, parts[0].iov_len / 2);
@@ -369,7 +370,7 @@ ssize_t PUBLIC
 sendmsg(int fd, const struct msghdr *message, int flags)
 {
     REAL(ssize_t, "sendmsg", int, const struct msghdr *, int);
-    int code = verdict(SENDMSG, fd, NULL);
+    int code = fail_io_verdict(SENDMSG, fd, NULL);
     struct msghdr half = *message;
     struct iovec part;
 
@@ -386,28 +387,28 @@ int PUBLIC
 fdatasync(int fd)
 {
     REAL(int, "fdatasync", int);
-    return verdict(FDATASYNC, fd, NULL) > 0 ? -1 : real(fd);
+    return fail_io_verdict(FDATASYNC, fd, NULL) > 0 ? -1 : real(fd);
 }
 
 int PUBLIC
 fsync(int fd)
 {
     REAL(int, "fsync", int);
-    return verdict(FSYNC, fd, NULL) > 0 ? -1 : real(fd);
+    return fail_io_verdict(FSYNC, fd, NULL) > 0 ? -1 : real(fd);
 }
 
 int PUBLIC
 msync(void *address, size_t n, int flags)
 {
     REAL(int, "msync", void *, size_t, int);
-    return verdict(MSYNC, -1, address) > 0 ? -1 : real(address, n, flags);
+    return fail_io_verdict(MSYNC, -1, address) > 0 ? -1 : real(address, n, flags);
 }
 
 int PUBLIC
 ftruncate(int fd, off_t size)
 {
     REAL(int, "ftruncate", int, off_t);
-    return verdict(FTRUNCATE, fd, NULL) > 0 ? -1 : real(fd, size);
+    return fail_io_verdict(FTRUNCATE, fd, NULL) > 0 ? -1 : real(fd, size);
 }
 
 int PUBLIC
@@ -420,7 +421,7 @@ int PUBLIC
 fallocate(int fd, int mode, off_t at, off_t n)
 {
     REAL(int, "fallocate", int, int, off_t, off_t);
-    return verdict(FALLOCATE, fd, NULL) > 0 ? -1 : real(fd, mode, at, n);
+    return fail_io_verdict(FALLOCATE, fd, NULL) > 0 ? -1 : real(fd, mode, at, n);
 }
 
 int PUBLIC

@@ -26,7 +26,7 @@ find_control(void)
 }
 
 static bool
-fails(void)
+fail_memory_due(void)
 {
     uint64_t nth = control != NULL ? control->nth : 0, number;
 
@@ -43,25 +43,25 @@ fails(void)
 void PUBLIC *
 malloc(size_t size)
 {
-    return fails() ? NULL : __libc_malloc(size);
+    return fail_memory_due() ? NULL : __libc_malloc(size);
 }
 
 void PUBLIC *
 calloc(size_t n, size_t size)
 {
-    return fails() ? NULL : __libc_calloc(n, size);
+    return fail_memory_due() ? NULL : __libc_calloc(n, size);
 }
 
 void PUBLIC *
 realloc(void *memory, size_t size)
 {
-    return fails() ? NULL : __libc_realloc(memory, size);
+    return fail_memory_due() ? NULL : __libc_realloc(memory, size);
 }
 
 void PUBLIC *
 memalign(size_t align, size_t size)
 {
-    return fails() ? NULL : __libc_memalign(align, size);
+    return fail_memory_due() ? NULL : __libc_memalign(align, size);
 }
 
 void PUBLIC *

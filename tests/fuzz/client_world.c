@@ -184,7 +184,7 @@ client_world_begin(struct client_world *w, uint32_t shard, const struct frame_he
     l->head = *head;
     l->meta = meta;
     l->reading = true;
-    l->place = (struct core_place){0};
+    l->place = (struct core_payload_dest){0};
     if (head->payload_len == 0) {
         client_world_end_frame(w, shard);
         return;

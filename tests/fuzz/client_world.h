@@ -53,7 +53,7 @@ struct world_link {
     bool reading, discarded;
     struct frame_head head;
     uint8_t *meta;
-    struct core_place place;
+    struct core_payload_dest place;
 };
 
 struct world_var {

@@ -272,7 +272,7 @@ fuzz_client_why(struct client_script *s)
 
     if (o->op == NULL || core_op_done(o->op))
         return;
-    core_op_ask_why(s->world.core, o->op);
+    core_op_query_delay(s->world.core, o->op);
     client_world_perform(&s->world);
     if (!core_op_done(o->op))
         ps_assert(core_op_waiting(s->world.core, o->op, 5, &e) == PS_ERR_TIMEOUT && e.text[0] != '\0');

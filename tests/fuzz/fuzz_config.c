@@ -9,7 +9,7 @@
 
 #include "client/include/psclient/ps_network.h"
 #include "client/tools/psctl/assignment.h"
-#include "client/tools/psrun/settings.h"
+#include "client/tools/psrun/psrun_options.h"
 #include "common/core/base/number.h"
 #include "common/core/base/pattern.h"
 #include "common/core/base/units.h"
@@ -107,14 +107,14 @@ psrun_line(struct fuzz_bytes *b)
 {
     char *text = bytes_text(b, b->left), *argv[WORDS_MAX + 2], name[] = "psrun";
     int argc = fuzz_config_words(name, text, argv);
-    struct plan_settings settings;
+    struct psrun_options settings;
     struct command_line line;
     struct ps_error e = {0};
     enum ps_err err;
 
-    err = command_parse(&plan_command, argc, argv, &settings, &line, &e);
+    err = command_parse(&psrun_command, argc, argv, &settings, &line, &e);
     if (err == PS_OK && line.asked == COMMAND_RUN)
-        err = plan_check(&settings, &line, &e);
+        err = psrun_options_check(&settings, &line, &e);
     if (err != PS_OK)
         check_refusal(err, &e);
     free(text);

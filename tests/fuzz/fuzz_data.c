@@ -10,7 +10,7 @@
 #include "client/data/csv.h"
 #include "client/data/idx.h"
 #include "client/data/libsvm.h"
-#include "client/data/slurp.h"
+#include "client/data/read_file.h"
 
 static void
 check_refusal(enum ps_err err, const struct ps_error *e)
@@ -204,7 +204,7 @@ whole_file(struct fuzz_bytes *b)
     size_t len;
     char *out;
 
-    if ((err = slurp(path, &out, &len, &e)) == PS_OK) {
+    if ((err = read_file(path, &out, &len, &e)) == PS_OK) {
         ps_assert(out[len] == '\0');
         free(out);
     } else {

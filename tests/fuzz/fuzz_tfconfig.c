@@ -4,8 +4,8 @@
  * refused has a code and a sentence. */
 #include "tests/fuzz/bytes.h"
 
-#include "client/tools/psrun/deal.h"
-#include "client/tools/psrun/host.h"
+#include "client/tools/psrun/assign_hosts.h"
+#include "client/tools/psrun/host_spec.h"
 #include "common/core/cluster/address.h"
 #include "common/core/cluster/tfconfig.h"
 #include "common/core/wire/wire.h"
@@ -99,32 +99,32 @@ fuzz_tfconfig_address(const char *text)
 
 /* A name that ssh or a shell could take for something else never gets through. */
 static void
-check_host(const struct host *h)
+check_host(const struct host_spec *h)
 {
     ps_assert(h->login[0] != '\0' && h->login[0] != '-' && h->name[0] != '\0' && h->name[0] != '-');
     ps_assert(strpbrk(h->login, " \t\n;&|<>$`\\\"'*?(){}!#~") == NULL);
-    host_is_loopback(h->name);
-    host_is_here(h->name, "hosta.example.org");
+    host_spec_is_loopback(h->name);
+    host_spec_is_here(h->name, "hosta.example.org");
 }
 
 static void
 fuzz_tfconfig_host(const char *text)
 {
-    struct host h;
+    struct host_spec h;
     struct ps_error e = {0};
-    enum ps_err err = host_parse("--hosts[0]", text, &h, &e);
+    enum ps_err err = host_spec_parse("--hosts[0]", text, &h, &e);
 
     if (err == PS_OK)
         check_host(&h);
     else
         check_refusal(err, &e);
-    err = host_parse_address("--ps-hosts[0]", text, &h, &e);
+    err = host_spec_parse_address("--ps-hosts[0]", text, &h, &e);
     if (err == PS_OK) {
         char written[ADDRESS_MAX];
         struct address a;
 
         check_host(&h);
-        host_address(h.name, h.port, written);
+        host_spec_address(h.name, h.port, written);
         ps_assert(address_parse(written, &a, &e) == PS_OK && a.port == h.port && strcmp(a.host, h.name) == 0);
     } else {
         check_refusal(err, &e);
@@ -132,29 +132,29 @@ fuzz_tfconfig_host(const char *text)
 }
 
 static void
-check_deal(const struct plan_settings *settings, const char *cluster_text)
+check_deal(const struct psrun_options *settings, const char *cluster_text)
 {
-    struct deal deal = {0};
+    struct host_assignment deal = {0};
     struct ps_error e = {0};
-    enum ps_err err = deal_tasks(settings, cluster_text, "hosta.example.org", &deal, &e);
+    enum ps_err err = assign_hosts_all(settings, cluster_text, "hosta.example.org", &deal, &e);
     char name[512];
 
     for (uint32_t i = 0; err == PS_OK && i < deal.shards + deal.workers; i++) {
-        deal_name(&deal.tasks[i], name, sizeof name);
+        assign_hosts_name(&deal.tasks[i], name, sizeof name);
         ps_assert(name[0] != '\0' && (deal.tasks[i].job == TF_PS) == (i < deal.shards));
         ps_assert(!deal.tasks[i].remote || deal.tasks[i].host.login[0] != '\0');
     }
     ps_assert(err != PS_OK || (deal.shards >= 1 && deal.workers >= 1));
     if (err != PS_OK)
         check_refusal(err, &e);
-    deal_finish(&deal);
+    assign_hosts_finish(&deal);
 }
 
 static void
 deal_of_hosts(struct fuzz_bytes *b)
 {
     unsigned form = bytes_below(b, 4);
-    struct plan_settings settings = {
+    struct psrun_options settings = {
         .shards = bytes_below(b, 5), .workers = bytes_below(b, 5), .worker_port = 2222 * bytes_below(b, 2)};
     char *first, *second = NULL;
     size_t half;

@@ -226,7 +226,7 @@ link_gone(struct net_end *e)
 static void
 take_meta(struct worker_link *l)
 {
-    struct core_place place = {0};
+    struct core_payload_dest place = {0};
 
     if (l->skips_meta)
         return;

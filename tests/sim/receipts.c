@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "client/core/shards/pending.h"
+#include "client/core/shards/request_pool.h"
 #include "common/core/wire/wire.h"
 #include "tests/sim/node_worker.h"
 
@@ -70,7 +70,7 @@ receipt_of(struct receipts *r, uint32_t shard, const void *gradient, uint64_t cl
 static uint64_t
 own_clock(const struct core_send *send)
 {
-    const struct part *p = CONTAINER_OF(send, struct send, out)->part;
+    const struct request *p = CONTAINER_OF(send, struct send, out)->part;
 
     ps_assert(p != NULL); /* it is handed out just now */
     return p->clock;

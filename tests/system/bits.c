@@ -11,12 +11,12 @@
 #define ELEMENTS 600000 /* several blocks of each size, so that two shards have a share */
 #define STEPS    5
 
-enum what { PUSH, DURABLE, PULL, WHATS };
+enum bits_what { PUSH, DURABLE, PULL, WHATS };
 
 static const char *const names[WHATS] = {"push", "durable", "pull"};
 
 static uint64_t
-hash(const void *bytes, size_t len)
+bits_hash(const void *bytes, size_t len)
 {
     uint64_t h = 0xcbf29ce484222325u;
 
@@ -26,7 +26,7 @@ hash(const void *bytes, size_t len)
 }
 
 static enum ps_err
-push(ps_client *client, ps_var *var, float *gradient, struct ps_error *e)
+bits_push(ps_client *client, ps_var *var, float *gradient, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
@@ -39,7 +39,7 @@ push(ps_client *client, ps_var *var, float *gradient, struct ps_error *e)
 }
 
 static enum ps_err
-train(const ps_cluster *cluster, enum what what, float *values, struct ps_error *e)
+bits_train(const ps_cluster *cluster, enum bits_what what, float *values, struct ps_error *e)
 {
     struct ps_client_options options = {.job = "bits", .timeout_ms = 20000, .durable = what == DURABLE};
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}};
@@ -50,7 +50,7 @@ train(const ps_cluster *cluster, enum what what, float *values, struct ps_error 
     if ((err = ps_optimizer_by_name("adam", &spec.optimizer, e)) == PS_OK &&
         (err = ps_client_open(cluster, &options, &client, e)) == PS_OK &&
         (err = ps_client_declare(client, &spec, &var, e)) == PS_OK && what != PULL)
-        err = push(client, var, values, e);
+        err = bits_push(client, var, values, e);
     if (err == PS_OK)
         err = ps_client_pull(client, 1, &var, (float *[]){values}, NULL, e);
     ps_client_close(client);
@@ -64,14 +64,14 @@ main(int argc, char **argv)
     ps_cluster *cluster = NULL;
     struct ps_error e = {.text = "usage: bits push|durable|pull"};
     enum ps_err err = PS_ERR_INVALID;
-    enum what what = 0;
+    enum bits_what what = 0;
 
     while (argc == 2 && what < WHATS && strcmp(argv[1], names[what]) != 0)
         what++;
     if (values != NULL && argc == 2 && what < WHATS && (err = ps_cluster_from_env(&cluster, &e)) == PS_OK)
-        err = train(cluster, what, values, &e);
+        err = bits_train(cluster, what, values, &e);
     if (err == PS_OK)
-        printf("%016llx\n", (unsigned long long)hash(values, ELEMENTS * sizeof *values));
+        printf("%016llx\n", (unsigned long long)bits_hash(values, ELEMENTS * sizeof *values));
     else
         fprintf(stderr, "bits: %s\n", e.text);
     ps_cluster_free(cluster);

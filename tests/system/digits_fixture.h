@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "tests/system/digits_kit.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 
 static struct shards shards;
 static struct ps_dataset data, held_out;

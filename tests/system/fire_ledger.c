@@ -53,7 +53,7 @@ fire_is_held(int fd, uint32_t task)
 /* ---- What is written down ---- */
 
 static uint32_t
-ordinal(uint32_t push)
+ledger_ordinal(uint32_t push)
 {
     return push / FIRE_SLOTS + 1;
 }
@@ -66,7 +66,7 @@ fire_acked(const struct fire_pushes *p, uint32_t slot, uint32_t to)
     for (uint32_t n = slot; n < to; n += FIRE_SLOTS)
         if (atomic_load(&p->state[n]) == FIRE_ACKED) {
             sum.count++;
-            sum.ordinals += ordinal(n);
+            sum.ordinals += ledger_ordinal(n);
         }
     return sum;
 }
@@ -114,7 +114,7 @@ fire_bounds_after(const struct fire_ledger *l, enum fire_var var, struct fire_bo
 /* ---- Values ---- */
 
 /* One block under the eye of a check. */
-struct look {
+struct ledger_look {
     enum fire_var var;
     uint64_t block;
     const float *values; /* of the block */
@@ -125,21 +125,21 @@ struct look {
 
 /* UINT32_MAX for what no sum of these gradients can be. */
 static uint32_t
-whole(float value)
+ledger_is_whole(float value)
 {
     return value >= 0 && value < (1 << 24) && value == (float)(uint32_t)value ? (uint32_t)value : UINT32_MAX;
 }
 
 static struct fire_sum
-slot_sum(const struct look *k, uint32_t worker, uint32_t slot)
+slot_sum(const struct ledger_look *k, uint32_t worker, uint32_t slot)
 {
     const float *at = k->values + (worker * FIRE_SLOTS + slot) * 2;
 
-    return (struct fire_sum){whole(at[0]), whole(at[1])};
+    return (struct fire_sum){ledger_is_whole(at[0]), ledger_is_whole(at[1])};
 }
 
 static bool
-wrong_slot(const struct look *k, uint32_t worker, uint32_t slot, struct fire_sum least, const char *what)
+wrong_slot(const struct ledger_look *k, uint32_t worker, uint32_t slot, struct fire_sum least, const char *what)
 {
     struct fire_sum is = slot_sum(k, worker, slot);
 
@@ -152,7 +152,7 @@ wrong_slot(const struct look *k, uint32_t worker, uint32_t slot, struct fire_sum
 
 /* What is past the marks is as many times 1 as the slots have pushes, in every element. */
 static bool
-check_fill(const struct look *k)
+check_fill(const struct ledger_look *k)
 {
     uint32_t sum = 0;
 
@@ -168,7 +168,7 @@ check_fill(const struct look *k)
     return true;
 }
 
-typedef bool (*check_slot)(const struct look *k, const void *arg, uint32_t worker, uint32_t slot);
+typedef bool (*check_slot)(const struct ledger_look *k, const void *arg, uint32_t worker, uint32_t slot);
 
 static bool
 check_blocks(enum fire_var var, const float *values, char *text, size_t size, check_slot check, const void *arg)
@@ -178,7 +178,7 @@ check_blocks(enum fire_var var, const float *values, char *text, size_t size, ch
     layout_init(&layout, fire_var_elements[var], 0);
     for (uint64_t block = 0; block < layout.blocks; block++) {
         struct layout_block b = layout_block(&layout, block);
-        struct look k = {var, block, values + b.first, b.len, text, size};
+        struct ledger_look k = {var, block, values + b.first, b.len, text, size};
 
         ps_assert(b.len > FIRE_MARKS);
         for (uint32_t w = 0; w < FIRE_WORKERS; w++)
@@ -192,7 +192,7 @@ check_blocks(enum fire_var var, const float *values, char *text, size_t size, ch
 }
 
 static bool
-slot_in_bounds(const struct look *k, const void *arg, uint32_t worker, uint32_t slot)
+slot_in_bounds(const struct ledger_look *k, const void *arg, uint32_t worker, uint32_t slot)
 {
     const struct fire_bounds *b = arg;
     struct fire_sum is = slot_sum(k, worker, slot), least = b->least[worker][slot];
@@ -229,7 +229,7 @@ some_make(const struct unknown *u, uint32_t at, uint32_t count, uint32_t sum)
 }
 
 static bool
-slot_exact(const struct look *k, const void *arg, uint32_t worker, uint32_t slot)
+slot_exact(const struct ledger_look *k, const void *arg, uint32_t worker, uint32_t slot)
 {
     const struct fire_ledger *l = arg;
     const struct fire_pushes *p = &l->worker[worker].pushes[k->var];
@@ -240,7 +240,7 @@ slot_exact(const struct look *k, const void *arg, uint32_t worker, uint32_t slot
         uint32_t times = times_at_most(l, k->var, worker, n) - (atomic_load(&p->state[n]) == FIRE_ACKED);
 
         while (times-- > 0)
-            u.ordinals[u.len++] = ordinal(n);
+            u.ordinals[u.len++] = ledger_ordinal(n);
     }
     if (is.count < least.count || is.ordinals < least.ordinals)
         return wrong_slot(k, worker, slot, least, "something is lost");
@@ -258,7 +258,7 @@ fire_check_exact(const struct fire_ledger *l, enum fire_var var, const float *va
 bool
 fire_check_rolled_back(const struct fire_ledger *l, const float *values, char *text, size_t size)
 {
-    struct look k = {FIRE_OTHER, 0, values, (uint32_t)fire_var_elements[FIRE_OTHER], text, size};
+    struct ledger_look k = {FIRE_OTHER, 0, values, (uint32_t)fire_var_elements[FIRE_OTHER], text, size};
 
     if (!check_fill(&k))
         return false;
@@ -305,6 +305,6 @@ fire_gradient_mark(enum fire_var var, uint32_t task, uint32_t push, float scale,
         float *at = gradient + layout_block(&layout, block).first + (task * FIRE_SLOTS + push % FIRE_SLOTS) * 2;
 
         at[0] = set ? -scale : 0;
-        at[1] = set ? -scale * (float)ordinal(push) : 0;
+        at[1] = set ? -scale * (float)ledger_ordinal(push) : 0;
     }
 }

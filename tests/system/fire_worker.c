@@ -26,7 +26,7 @@ struct step {
     struct fire_bounds bounds;
 };
 
-struct worker {
+struct fire_worker_worker {
     struct fire_ledger *ledger;
     struct fire_worker *own;
     uint32_t task;
@@ -39,7 +39,7 @@ struct worker {
 
 /* A promise was broken: e says which, or the ledger's text does already. */
 static bool
-broken(struct worker *w, const struct ps_error *e)
+fire_worker_broken(struct fire_worker_worker *w, const struct ps_error *e)
 {
     if (e != NULL)
         ps_error_format(e, w->own->text, sizeof w->own->text);
@@ -51,7 +51,7 @@ broken(struct worker *w, const struct ps_error *e)
 
 /* In sync every block waits for every worker in every step. */
 static bool
-is_pushed(const struct worker *w, enum fire_var var, uint64_t clock)
+is_pushed(const struct fire_worker_worker *w, enum fire_var var, uint64_t clock)
 {
     return var != FIRE_LARGE || w->ledger->mode == PS_SYNC || clock % LARGE_EVERY == 0;
 }
@@ -59,7 +59,7 @@ is_pushed(const struct worker *w, enum fire_var var, uint64_t clock)
 /* In sync a push is known by its step: a process that repeats the step of one that was killed finds that one's gradient
  * there, or brings the same. */
 static uint32_t
-next_push(const struct worker *w, const struct fire_pushes *p)
+next_push(const struct fire_worker_worker *w, const struct fire_pushes *p)
 {
     return w->ledger->mode == PS_SYNC ? (uint32_t)ps_client_clock(w->client) : atomic_load(&p->begun);
 }
@@ -70,7 +70,7 @@ enum { HALF_ORDINALS = 2048 };
 static const struct ps_compress half = {.kind = PS_COMPRESS_FLOAT16};
 
 static bool
-start_push(struct worker *w, struct step *s, enum fire_var var, struct ps_error *e)
+start_push(struct fire_worker_worker *w, struct step *s, enum fire_var var, struct ps_error *e)
 {
     struct fire_pushes *p = &w->own->pushes[var];
     uint32_t n = next_push(w, p);
@@ -89,11 +89,11 @@ start_push(struct worker *w, struct step *s, enum fire_var var, struct ps_error 
         err = ps_client_push_pull_start(w->client, 1, &w->vars[var], gradients, &w->answer, &o, &s->ops[var], e);
     else
         err = ps_client_push_start(w->client, 1, &w->vars[var], gradients, &o, &s->ops[var], e);
-    return err == PS_OK || broken(w, e);
+    return err == PS_OK || fire_worker_broken(w, e);
 }
 
 static bool
-start_step(struct worker *w, struct step *s)
+start_step(struct fire_worker_worker *w, struct step *s)
 {
     uint64_t clock = ps_client_clock(w->client);
     struct ps_error e;
@@ -103,24 +103,24 @@ start_step(struct worker *w, struct step *s)
         if (is_pushed(w, (enum fire_var)var, clock) && !start_push(w, s, (enum fire_var)var, &e))
             return false;
     if (ps_client_tick_start(w->client, &s->ops[TICK], &e) != PS_OK)
-        return broken(w, &e);
+        return fire_worker_broken(w, &e);
     s->var = (enum fire_var)(clock / LARGE_EVERY % FIRE_VARS);
     fire_bounds_before(w->ledger, s->var, &s->bounds);
     if (ps_client_pull_start(w->client, 1, &w->vars[s->var], &s->pulled, NULL, &s->ops[PULL], &e) != PS_OK)
-        return broken(w, &e);
+        return fire_worker_broken(w, &e);
     return true;
 }
 
 /* A worker that comes back in the midst of a step of sync may find it closed for some blocks (LATE), and when the shard
  * was killed as well, nobody may know any more whether it was (UNKNOWN_OUTCOME). The ledger leaves both open. */
 static bool
-is_open(const struct worker *w, enum ps_err err)
+is_open(const struct fire_worker_worker *w, enum ps_err err)
 {
     return w->ledger->mode == PS_SYNC && (err == PS_ERR_LATE || err == PS_ERR_UNKNOWN_OUTCOME);
 }
 
 static bool
-end_push(struct worker *w, struct step *s, enum fire_var var)
+end_push(struct fire_worker_worker *w, struct step *s, enum fire_var var)
 {
     struct ps_error e = {0};
     enum ps_err err = ps_op_wait(s->ops[var], -1, &e);
@@ -128,26 +128,27 @@ end_push(struct worker *w, struct step *s, enum fire_var var)
     if (err == PS_OK)
         atomic_store(&w->own->pushes[var].state[s->push[var]], FIRE_ACKED);
     else if (!is_open(w, err))
-        return broken(w, &e);
+        return fire_worker_broken(w, &e);
     fire_gradient_mark(var, w->task, s->push[var], w->scale, false, s->gradients[var]);
     return true;
 }
 
 static bool
-end_pull(struct worker *w, struct step *s)
+end_pull(struct fire_worker_worker *w, struct step *s)
 {
     struct ps_error e = {0};
 
     if (ps_op_wait(s->ops[PULL], -1, &e) != PS_OK)
-        return broken(w, &e);
+        return fire_worker_broken(w, &e);
     if (w->ledger->durable && s->var == FIRE_OTHER) /* what was acknowledged may be gone */
         return true;
     fire_bounds_after(w->ledger, s->var, &s->bounds);
-    return fire_check_bounds(&s->bounds, s->var, s->pulled, w->own->text, sizeof w->own->text) || broken(w, NULL);
+    return fire_check_bounds(&s->bounds, s->var, s->pulled, w->own->text, sizeof w->own->text) ||
+           fire_worker_broken(w, NULL);
 }
 
 static void
-tell_rolled_back(struct worker *w)
+tell_rolled_back(struct fire_worker_worker *w)
 {
     uint64_t n = 0;
 
@@ -157,7 +158,7 @@ tell_rolled_back(struct worker *w)
 }
 
 static bool
-end_step(struct worker *w, struct step *s)
+end_step(struct fire_worker_worker *w, struct step *s)
 {
     struct ps_error e = {0};
 
@@ -167,7 +168,7 @@ end_step(struct worker *w, struct step *s)
         if (s->ops[var] != NULL && !end_push(w, s, (enum fire_var)var))
             return false;
     if (ps_op_wait(s->ops[TICK], -1, &e) != PS_OK)
-        return broken(w, &e);
+        return fire_worker_broken(w, &e);
     if (!end_pull(w, s))
         return false;
     for (int i = 0; i < OPS; i++) {
@@ -182,26 +183,26 @@ end_step(struct worker *w, struct step *s)
 
 /* The ledger has no room for more: only on a machine much faster than any. */
 static bool
-is_full(const struct worker *w)
+is_full(const struct fire_worker_worker *w)
 {
     return fire_begun(&w->own->pushes[FIRE_SMALL]) >= FIRE_PUSHES_MAX;
 }
 
 /* As training loops do: in sync, who comes in the midst of a step waits for its end. */
 static bool
-pull_all(struct worker *w)
+pull_all(struct fire_worker_worker *w)
 {
     struct ps_error e = {0};
 
     for (int var = 0; var < FIRE_VARS; var++)
         if (ps_client_pull(w->client, 1, &w->vars[var], &w->steps[0].pulled, NULL, &e) != PS_OK)
-            return broken(w, &e);
+            return fire_worker_broken(w, &e);
     return true;
 }
 
 /* In sync nobody pushes ahead of a step that is not done. */
 static bool
-work(struct worker *w)
+fire_worker_run(struct fire_worker_worker *w)
 {
     uint32_t at = 0, depth = w->ledger->mode == PS_SYNC ? 1 : DEPTH;
 
@@ -225,7 +226,7 @@ work(struct worker *w)
 /* ---- Life ---- */
 
 static float *
-floats(uint64_t n)
+fire_worker_floats(uint64_t n)
 {
     float *f = calloc(n, sizeof *f);
 
@@ -235,32 +236,32 @@ floats(uint64_t n)
 }
 
 static void
-make_buffers(struct worker *w)
+make_buffers(struct fire_worker_worker *w)
 {
-    w->answer = floats(fire_var_elements[FIRE_OTHER]);
+    w->answer = fire_worker_floats(fire_var_elements[FIRE_OTHER]);
     for (uint32_t i = 0; i < DEPTH; i++) {
-        w->steps[i].pulled = floats(fire_var_elements[FIRE_LARGE]);
+        w->steps[i].pulled = fire_worker_floats(fire_var_elements[FIRE_LARGE]);
         for (int var = 0; var < FIRE_VARS; var++) {
-            w->steps[i].gradients[var] = floats(fire_var_elements[var]);
+            w->steps[i].gradients[var] = fire_worker_floats(fire_var_elements[var]);
             fire_gradient_fill((enum fire_var)var, w->scale, w->steps[i].gradients[var]);
         }
     }
 }
 
 static bool
-join(struct worker *w, const ps_cluster *cluster, const char *job)
+fire_worker_join(struct fire_worker_worker *w, const ps_cluster *cluster, const char *job)
 {
     struct ps_client_options options = {.job = job, .mode = w->ledger->mode, .bound = w->ledger->bound};
     struct ps_error e = {0};
 
     if (ps_client_open(cluster, &options, &w->client, &e) != PS_OK)
-        return broken(w, &e);
+        return fire_worker_broken(w, &e);
     for (int i = 0; i < FIRE_VARS; i++) {
         struct ps_var_spec spec = {
             .name = fire_var_names[i], .rank = 1, .dims = {fire_var_elements[i]}, .optimizer = {.learning_rate = 1}};
 
         if (ps_client_declare(w->client, &spec, &w->vars[i], &e) != PS_OK)
-            return broken(w, &e);
+            return fire_worker_broken(w, &e);
     }
     return true;
 }
@@ -268,8 +269,8 @@ join(struct worker *w, const ps_cluster *cluster, const char *job)
 int
 main(int argc, char **argv)
 {
-    static struct worker worker; /* its buffers are kept to the end */
-    struct worker *w = &worker;
+    static struct fire_worker_worker worker; /* its buffers are kept to the end */
+    struct fire_worker_worker *w = &worker;
     struct ps_error e = {0};
     ps_cluster *cluster;
     int fd;
@@ -287,7 +288,7 @@ main(int argc, char **argv)
     atomic_store(&w->own->pid, getpid());
     atomic_fetch_add(&w->own->lives, 1);
     make_buffers(w);
-    if (!join(w, cluster, argv[2]) || !pull_all(w) || !work(w))
+    if (!fire_worker_join(w, cluster, argv[2]) || !pull_all(w) || !fire_worker_run(w))
         return 2;
     ps_client_close(w->client);
     ps_cluster_free(cluster);

@@ -46,7 +46,7 @@ pause_ms(long ms)
 }
 
 static int
-dial(void)
+hostile_dial(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -59,23 +59,23 @@ dial(void)
 
 /* False: closed, or it would wait. */
 static bool
-say(int fd, const void *bytes, size_t len)
+hostile_say(int fd, const void *bytes, size_t len)
 {
     return send(fd, bytes, len, MSG_NOSIGNAL) == (ssize_t)len;
 }
 
 static void
-frame(int fd, enum msg_type type, const ProtobufCMessage *m)
+hostile_frame(int fd, enum msg_type type, const ProtobufCMessage *m)
 {
     size_t len;
     uint8_t *bytes = wire_encode_new(type, 1, m, 0, &len);
 
-    (void)say(fd, bytes, len);
+    (void)hostile_say(fd, bytes, len);
     free(bytes);
 }
 
 static void
-hello(int fd)
+hostile_hello(int fd)
 {
     Psd__Hello m = PSD__HELLO__INIT;
 
@@ -83,11 +83,11 @@ hello(int fd)
     m.shards = 1;
     m.agent = (char *)(uintptr_t) "hostile";
     m.role = PSD__ROLE__OBSERVER;
-    frame(fd, MSG_HELLO, &m.base);
+    hostile_frame(fd, MSG_HELLO, &m.base);
 }
 
 static void
-unblock(int fd)
+hostile_unblock(int fd)
 {
     fcntl(fd, F_SETFL, O_NONBLOCK);
 }
@@ -105,7 +105,7 @@ ask_for_more(int fd)
     m.block = &block;
     m.now = true;
     for (int i = 0; i < 64; i++)
-        frame(fd, MSG_PULL, &m.base);
+        hostile_frame(fd, MSG_PULL, &m.base);
 }
 
 static void
@@ -119,10 +119,10 @@ read_slowly(size_t bytes)
     for (;; pause_ms(10))
         for (int i = 0; i < SLOW_READERS; i++) {
             if (fds[i] < 0) {
-                if ((fds[i] = dial()) < 0)
+                if ((fds[i] = hostile_dial()) < 0)
                     continue;
-                hello(fds[i]);
-                unblock(fds[i]);
+                hostile_hello(fds[i]);
+                hostile_unblock(fds[i]);
             }
             ask_for_more(fds[i]);
             if (bytes > 0 && recv(fds[i], sink, bytes, 0) == 0) {
@@ -139,13 +139,13 @@ slow_readers(void)
 }
 
 static void
-trickle(void)
+hostile_trickle(void)
 {
     read_slowly(1024);
 }
 
 static void
-flood(void)
+hostile_flood(void)
 {
     static uint8_t sink[256 * KIB];
     Psd__Ping m = PSD__PING__INIT;
@@ -156,13 +156,13 @@ flood(void)
     for (int i = 0; i < FLOOD_FRAMES; i++)
         memcpy(many + (size_t)i * len, one, len);
     for (int i = 0; i < FLOOD; i++) {
-        if ((fds[i] = dial()) < 0)
+        if ((fds[i] = hostile_dial()) < 0)
             exit(1);
-        hello(fds[i]);
+        hostile_hello(fds[i]);
     }
     for (;;)
         for (int i = 0; i < FLOOD; i++) {
-            if (!say(fds[i], many, FLOOD_FRAMES * len))
+            if (!hostile_say(fds[i], many, FLOOD_FRAMES * len))
                 exit(0);
             while (recv(fds[i], sink, sizeof sink, MSG_DONTWAIT) > 0)
                 continue;
@@ -171,7 +171,7 @@ flood(void)
 
 /* Held for as long as it is let; those that were closed come again. */
 static void
-silent(void)
+hostile_silent(void)
 {
     static const char half[] = "PSD1";
     int fds[SILENT];
@@ -185,36 +185,36 @@ silent(void)
                 close(fds[i]);
                 fds[i] = -1;
             }
-            if (fds[i] >= 0 || (fds[i] = dial()) < 0)
+            if (fds[i] >= 0 || (fds[i] = hostile_dial()) < 0)
                 continue;
             if (i % 3 == 1)
-                (void)say(fds[i], half, sizeof half - 1);
+                (void)hostile_say(fds[i], half, sizeof half - 1);
             if (i % 3 == 2)
-                hello(fds[i]);
+                hostile_hello(fds[i]);
         }
 }
 
 /* A push whose header says that a gigabyte comes. */
 static void
-promise(int fd)
+hostile_promise(int fd)
 {
     uint32_t var = 1, block = 0;
     Psd__Push m = PSD__PUSH__INIT;
     uint8_t *bytes;
     size_t len;
 
-    hello(fd);
+    hostile_hello(fd);
     m.seq = 1;
     m.n_var = m.n_block = 1;
     m.var = &var;
     m.block = &block;
     bytes = wire_encode_new(MSG_PUSH, 1, &m.base, FRAME_PAYLOAD_MAX, &len);
-    (void)say(fd, bytes, len);
+    (void)hostile_say(fd, bytes, len);
     free(bytes);
 }
 
 static void
-liars(void)
+hostile_liars(void)
 {
     int fds[LIARS];
 
@@ -222,9 +222,9 @@ liars(void)
         fds[i] = -1;
     for (;; pause_ms(1))
         for (int i = 0; i < LIARS; i++) {
-            if (fds[i] < 0 && (fds[i] = dial()) >= 0)
-                promise(fds[i]);
-            else if (fds[i] >= 0 && !say(fds[i], "", 1)) {
+            if (fds[i] < 0 && (fds[i] = hostile_dial()) >= 0)
+                hostile_promise(fds[i]);
+            else if (fds[i] >= 0 && !hostile_say(fds[i], "", 1)) {
                 close(fds[i]);
                 fds[i] = -1;
             }
@@ -232,17 +232,17 @@ liars(void)
 }
 
 static void
-garbage(void)
+hostile_garbage(void)
 {
     static const char text[] = "GET / HTTP/1.1\r\nHost: psd\r\n\r\n";
     char c;
 
     for (;;) {
-        int fd = dial();
+        int fd = hostile_dial();
 
         if (fd < 0)
             continue;
-        (void)say(fd, text, sizeof text - 1);
+        (void)hostile_say(fd, text, sizeof text - 1);
         while (recv(fd, &c, 1, 0) > 0)
             continue;
         close(fd);
@@ -250,29 +250,25 @@ garbage(void)
 }
 
 static void
-churn(void)
+hostile_churn(void)
 {
     char c;
 
     for (;;) {
-        int fd = dial();
+        int fd = hostile_dial();
 
         if (fd < 0)
             continue;
-        hello(fd);
+        hostile_hello(fd);
         (void)recv(fd, &c, 1, 0); /* one that does not wait has no place in the queue of newcomers for long */
         close(fd);
     }
 }
 
 static void (*const kinds[HOSTILE_KINDS])(void) = {
-    [HOSTILE_SLOW_READERS] = slow_readers,
-    [HOSTILE_TRICKLE] = trickle,
-    [HOSTILE_FLOOD] = flood,
-    [HOSTILE_SILENT] = silent,
-    [HOSTILE_LIARS] = liars,
-    [HOSTILE_GARBAGE] = garbage,
-    [HOSTILE_CHURN] = churn,
+    [HOSTILE_SLOW_READERS] = slow_readers, [HOSTILE_TRICKLE] = hostile_trickle, [HOSTILE_FLOOD] = hostile_flood,
+    [HOSTILE_SILENT] = hostile_silent,     [HOSTILE_LIARS] = hostile_liars,     [HOSTILE_GARBAGE] = hostile_garbage,
+    [HOSTILE_CHURN] = hostile_churn,
 };
 
 pid_t

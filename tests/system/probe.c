@@ -143,7 +143,7 @@ probe_receive(struct probe *p)
 }
 
 static bool
-ask(struct probe *p, enum msg_type type, const ProtobufCMessage *message)
+probe_ask(struct probe *p, enum msg_type type, const ProtobufCMessage *message)
 {
     probe_send(p, type, message, NULL, 0);
     return probe_receive(p);
@@ -179,7 +179,7 @@ probe_hello(struct probe *p, int task, uint64_t incarnation, bool resume)
 
     probe_hello_fill(&hello, &job, task, incarnation);
     hello.resume = resume;
-    if (!ask(p, MSG_HELLO, &hello.base))
+    if (!probe_ask(p, MSG_HELLO, &hello.base))
         return false;
     if (p->msg.type == MSG_WELCOME)
         p->seq = p->msg.u.welcome->last_seq;
@@ -199,7 +199,7 @@ probe_declare(struct probe *p, const char *name, uint64_t n)
     declare.init = &init;
     declare.optimizer = &optimizer;
     optimizer.learning_rate = 1;
-    ck_assert(ask(p, MSG_DECLARE, &declare.base));
+    ck_assert(probe_ask(p, MSG_DECLARE, &declare.base));
     ck_assert_msg(p->msg.type == MSG_DECLARED, "%s", p->msg.type == MSG_ERROR ? p->msg.u.error->text : "?");
     return p->msg.u.declared->var;
 }
@@ -228,7 +228,7 @@ probe_pull(struct probe *p, uint32_t var, uint32_t block, float *out, size_t n)
     pull.n_var = pull.n_block = 1;
     pull.var = &var;
     pull.block = &block;
-    ck_assert(ask(p, MSG_PULL, &pull.base));
+    ck_assert(probe_ask(p, MSG_PULL, &pull.base));
     ck_assert_msg(p->msg.type == MSG_DATA, "%s", p->msg.type == MSG_ERROR ? p->msg.u.error->text : "?");
     ck_assert_uint_eq(p->head.payload_len, n * sizeof *out);
     memcpy(out, p->payload, n * sizeof *out);

@@ -39,7 +39,7 @@ struct line {
     uint64_t sent, since_ms;
 };
 
-struct pair {
+struct proxy_pair {
     int fd[PROXY_DIRECTIONS]; /* [TO_SHARD]: the worker's socket, from which that direction is read */
     struct line lines[PROXY_DIRECTIONS];
     uint32_t resets, half_opens; /* when it was made */
@@ -50,7 +50,7 @@ struct relay {
     struct proxy_faults *faults;
     const struct shards *shards;
     int listeners[SHARDS_MAX];
-    struct pair *pairs[PAIRS_MAX];
+    struct proxy_pair *pairs[PAIRS_MAX];
     uint64_t now_ms, random;
 };
 
@@ -68,7 +68,7 @@ socket_address(const char *text)
 /* ---- Pairs ---- */
 
 static void
-pair_close(struct pair *p, bool reset)
+pair_close(struct proxy_pair *p, bool reset)
 {
     struct linger now = {.l_onoff = 1, .l_linger = 0};
 
@@ -88,7 +88,7 @@ accept_one(struct relay *r, uint32_t shard)
 {
     struct sockaddr_in to = socket_address(r->shards->address[shard]);
     int fd = accept4(r->listeners[shard], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1, slot = 0;
-    struct pair *p;
+    struct proxy_pair *p;
 
     while (slot < PAIRS_MAX && r->pairs[slot] != NULL)
         slot++;
@@ -117,7 +117,7 @@ accept_one(struct relay *r, uint32_t shard)
 
 /* The shard's side goes as if its machine had died without a word. */
 static void
-lose_shard(struct pair *p)
+lose_shard(struct proxy_pair *p)
 {
     if (p->fd[TO_WORKER] >= 0)
         close(p->fd[TO_WORKER]);
@@ -128,7 +128,7 @@ lose_shard(struct pair *p)
 /* ---- Lines ---- */
 
 static uint64_t
-due(struct relay *r, const struct line *l)
+proxy_due(struct relay *r, const struct line *l)
 {
     uint64_t jitter = atomic_load(&r->faults->jitter_ms), at = r->now_ms + atomic_load(&r->faults->delay_ms);
 
@@ -140,7 +140,7 @@ due(struct relay *r, const struct line *l)
 
 /* False: the pair is over. */
 static bool
-take_in(struct relay *r, struct pair *p, int d)
+take_in(struct relay *r, struct proxy_pair *p, int d)
 {
     struct line *l = &p->lines[d];
     struct chunk *c;
@@ -157,7 +157,7 @@ take_in(struct relay *r, struct pair *p, int d)
         return n == 0 || errno == EAGAIN || errno == EINTR;
     }
     atomic_fetch_add(&r->faults->chunks, 1);
-    c->due_ms = due(r, l);
+    c->due_ms = proxy_due(r, l);
     c->len = (size_t)n;
     c->sent = 0;
     l->chunks[l->len++] = c;
@@ -166,7 +166,7 @@ take_in(struct relay *r, struct pair *p, int d)
 
 /* How many bytes may go now. */
 static size_t
-allowance(const struct relay *r, struct line *l)
+proxy_allowance(const struct relay *r, struct line *l)
 {
     uint64_t rate = atomic_load(&r->faults->bytes_per_ms), may;
 
@@ -183,7 +183,7 @@ allowance(const struct relay *r, struct line *l)
 static ssize_t
 send_some(const struct relay *r, int fd, struct line *l, struct chunk *c, size_t *bytewise)
 {
-    size_t n = MIN(c->len - c->sent, allowance(r, l));
+    size_t n = MIN(c->len - c->sent, proxy_allowance(r, l));
 
     if (atomic_load(&r->faults->bytewise) != 0 && *bytewise > 0) {
         n = MIN(n, (size_t)1);
@@ -193,7 +193,7 @@ send_some(const struct relay *r, int fd, struct line *l, struct chunk *c, size_t
 }
 
 static bool
-hand_on(struct relay *r, struct pair *p, int d)
+hand_on(struct relay *r, struct proxy_pair *p, int d)
 {
     struct line *l = &p->lines[d];
     int fd = p->fd[1 - d];
@@ -220,7 +220,7 @@ hand_on(struct relay *r, struct pair *p, int d)
 /* ---- The loop ---- */
 
 static bool
-pair_goes_on(struct relay *r, struct pair *p)
+pair_goes_on(struct relay *r, struct proxy_pair *p)
 {
     if (p->resets != atomic_load(&r->faults->resets))
         return false;
@@ -235,7 +235,7 @@ pair_goes_on(struct relay *r, struct pair *p)
 }
 
 static size_t
-watch(const struct relay *r, struct pollfd *fds)
+proxy_watch(const struct relay *r, struct pollfd *fds)
 {
     size_t n = 0;
 
@@ -266,7 +266,7 @@ relay_run(struct relay *r)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) {
-        poll(fds, watch(r, fds), something_waits(r) ? TICK_MS : 10);
+        poll(fds, proxy_watch(r, fds), something_waits(r) ? TICK_MS : 10);
         r->now_ms = now_ms();
         for (uint32_t i = 0; i < r->shards->count; i++)
             if (fds[i].revents & POLLIN)

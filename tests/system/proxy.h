@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 
 enum proxy_direction { TO_SHARD, TO_WORKER, PROXY_DIRECTIONS };
 

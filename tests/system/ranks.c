@@ -55,7 +55,7 @@ ranks_listen(void)
 }
 
 static void
-fill_table(struct group_table *t, uint32_t rank, uint32_t hosts, char (*address)[64])
+fill_table(struct group_membership *t, uint32_t rank, uint32_t hosts, char (*address)[64])
 {
     t->id = 4711;
     t->epoch = 1;
@@ -75,15 +75,15 @@ rank_main(uint32_t rank, uint32_t n, uint32_t hosts, const struct ps_group_optio
 {
     struct ps_error error = {0};
     char address[RANKS_MAX][64];
-    struct group_table table;
+    struct group_membership table;
     ps_group *g;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     need_ok(group_new("test", options, &g, &error));
     need_ok(group_listen(g, "127.0.0.1:0", &error));
-    need(put_all(control, g->door.address, sizeof g->door.address));
+    need(put_all(control, g->acceptor.address, sizeof g->acceptor.address));
     need(get_all(control, address, sizeof address));
-    need_ok(group_table_init(&table, n, &error));
+    need_ok(group_membership_init(&table, n, &error));
     fill_table(&table, rank, hosts, address);
     need_ok(group_form(g, &table, uv_now(&g->loop) + WAIT_MS, &error));
     body(g, arg);
@@ -97,7 +97,7 @@ void
 ranks_start(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_options *options, rank_body body,
             void *arg)
 {
-    static_assert(sizeof r->address[0] == GROUP_ADDRESS_MAX, "an address as the door tells it");
+    static_assert(sizeof r->address[0] == GROUP_ADDRESS_MAX, "an address as the acceptor has it");
     *r = (struct ranks){.n = n};
     fflush(NULL);
     for (uint32_t k = 0; k < n; k++) {

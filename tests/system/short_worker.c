@@ -7,7 +7,7 @@
 static struct ps_error error;
 
 static void
-must(enum ps_err err) /* every call says by its result whether it failed, and in error why */
+must_succeed(enum ps_err err) /* every call says by its result whether it failed, and in error why */
 {
     char text[PS_ERROR_LINE_MAX];
 
@@ -27,19 +27,19 @@ main(void)
     ps_var *var;
     float w[2], gradient[2];
 
-    must(ps_cluster_from_env(&cluster, &error)); /* psrun sets TF_CONFIG; PSD_SHARDS does as well */
-    must(ps_client_open(cluster, NULL, &client, &error));
-    must(ps_optimizer_parse("sgd:learning_rate=0.2", &spec.optimizer, &error));
-    must(ps_client_declare(client, &spec, &var, &error));
+    must_succeed(ps_cluster_from_env(&cluster, &error)); /* psrun sets TF_CONFIG; PSD_SHARDS does as well */
+    must_succeed(ps_client_open(cluster, NULL, &client, &error));
+    must_succeed(ps_optimizer_parse("sgd:learning_rate=0.2", &spec.optimizer, &error));
+    must_succeed(ps_client_declare(client, &spec, &var, &error));
     while (ps_client_clock(client) <
            1000) { /* the job's steps, not a count of our own: a late worker joins the others */
-        must(ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error));
+        must_succeed(ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error));
         float x = (float)rand() / (float)RAND_MAX, miss = w[0] * x + w[1] - (3 * x + 1);
         gradient[0] = 2 * miss * x, gradient[1] = 2 * miss; /* of the squared error */
-        must(ps_client_push(client, 1, &var, (const float *[]){gradient}, NULL, &error));
-        must(ps_client_tick(client, &error));
+        must_succeed(ps_client_push(client, 1, &var, (const float *[]){gradient}, NULL, &error));
+        must_succeed(ps_client_tick(client, &error));
     }
-    must(ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error));
+    must_succeed(ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error));
     printf("y = %.2f x %+.2f\n", (double)w[0], (double)w[1]);
     ps_client_close(client);
     ps_cluster_free(cluster);

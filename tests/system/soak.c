@@ -61,14 +61,14 @@ static bool small;
 static uint64_t random_state = 1;
 
 static uint32_t
-below(uint32_t n)
+soak_below(uint32_t n)
 {
     random_state = random_state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(random_state >> 33) % n;
 }
 
 static void
-nap(double s)
+soak_sleep(double s)
 {
     nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9)}, NULL);
 }
@@ -97,7 +97,7 @@ struct client {
 };
 
 static void
-check(enum ps_err err, const struct ps_error *e)
+soak_check(enum ps_err err, const struct ps_error *e)
 {
     char text[PS_ERROR_LINE_MAX];
 
@@ -114,9 +114,9 @@ open_client(struct client *c, const char *address, uint32_t task, bool observer)
     struct ps_error e;
     ps_cluster *cluster;
 
-    check(ps_cluster_from_list(address, WORKERS, task, &cluster, &e), &e);
-    check(ps_cluster_set_name(cluster, LONE_CLUSTER, &e), &e);
-    check(ps_client_open(cluster, &o, &c->client, &e), &e);
+    soak_check(ps_cluster_from_list(address, WORKERS, task, &cluster, &e), &e);
+    soak_check(ps_cluster_set_name(cluster, LONE_CLUSTER, &e), &e);
+    soak_check(ps_client_open(cluster, &o, &c->client, &e), &e);
     ps_cluster_free(cluster);
 }
 
@@ -133,10 +133,10 @@ find_variables(struct client *c, bool observer)
         struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {elements_of(i)}};
 
         snprintf(name, sizeof name, "v%d", i);
-        check(ps_optimizer_by_name(optimizer_of(i), &spec.optimizer, &e), &e);
-        check(observer ? ps_client_attach(c->client, name, &c->vars[i], &e)
-                       : ps_client_declare(c->client, &spec, &c->vars[i], &e),
-              &e);
+        soak_check(ps_optimizer_by_name(optimizer_of(i), &spec.optimizer, &e), &e);
+        soak_check(observer ? ps_client_attach(c->client, name, &c->vars[i], &e)
+                            : ps_client_declare(c->client, &spec, &c->vars[i], &e),
+                   &e);
     }
 }
 
@@ -163,13 +163,13 @@ worker_main(const char *address, uint32_t task, int declared)
     if (write(declared, "", 1) != 1)
         lone_die("nobody waits for worker %u", task);
     for (;;) {
-        ps_var *v = c.vars[below((uint32_t)vars)];
+        ps_var *v = c.vars[soak_below((uint32_t)vars)];
 
-        c.gradient[below((uint32_t)ps_var_elements(v))] = 1;
-        if (below(4) == 0)
-            check(ps_client_pull(c.client, 1, &v, &c.values, NULL, &e), &e);
+        c.gradient[soak_below((uint32_t)ps_var_elements(v))] = 1;
+        if (soak_below(4) == 0)
+            soak_check(ps_client_pull(c.client, 1, &v, &c.values, NULL, &e), &e);
         else
-            check(ps_client_push(c.client, 1, &v, (const float *[]){c.gradient}, NULL, &e), &e);
+            soak_check(ps_client_push(c.client, 1, &v, (const float *[]){c.gradient}, NULL, &e), &e);
     }
 }
 
@@ -201,9 +201,9 @@ reader_main(const char *address)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     open_client(&c, address, 0, true);
     find_variables(&c, true);
-    for (;; nap(0.02))
+    for (;; soak_sleep(0.02))
         for (int i = 0; i < vars; i++)
-            check(ps_client_pull(c.client, 1, &c.vars[i], &c.values, NULL, &e), &e);
+            soak_check(ps_client_pull(c.client, 1, &c.vars[i], &c.values, NULL, &e), &e);
 }
 
 /* Save after save, while it is let. */
@@ -215,13 +215,13 @@ saver_main(const char *address)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     open_client(&c, address, 0, true);
-    for (;; nap(0.1))
-        check(ps_client_save(c.client, 0, -1, NULL, &e), &e);
+    for (;; soak_sleep(0.1))
+        soak_check(ps_client_save(c.client, 0, -1, NULL, &e), &e);
 }
 
 /* ---- What is seen ---- */
 
-struct sample {
+struct soak_sample {
     uint64_t data, used, live_file, durable_file, heap;
 };
 
@@ -252,15 +252,15 @@ heap_bytes(pid_t pid)
     return kib * KIB;
 }
 
-static struct sample
-look(ps_client *observer, const struct lone_psd *psd, const char *durable)
+static struct soak_sample
+soak_look(ps_client *observer, const struct lone_psd *psd, const char *durable)
 {
-    struct sample s = {.heap = heap_bytes(psd->pid), .live_file = file_bytes(psd->live)};
+    struct soak_sample s = {.heap = heap_bytes(psd->pid), .live_file = file_bytes(psd->live)};
     json_t *root, *status;
     struct ps_error e;
     char *text;
 
-    check(ps_client_query(observer, 0, PS_QUERY_STATUS, NULL, -1, &text, &e), &e);
+    soak_check(ps_client_query(observer, 0, PS_QUERY_STATUS, NULL, -1, &text, &e), &e);
     root = json_loads(text, 0, NULL);
     ps_free(text);
     status = json_object_get(root, "status");
@@ -272,7 +272,7 @@ look(ps_client *observer, const struct lone_psd *psd, const char *durable)
 }
 
 static void
-hold(const char *what, uint64_t is, double times, uint64_t data, uint64_t besides)
+soak_hold(const char *what, uint64_t is, double times, uint64_t data, uint64_t besides)
 {
     if ((double)is > times * (double)data + (double)besides)
         lone_die("%s: %llu bytes for %llu of data, more than %.2f times", what, (unsigned long long)is,
@@ -280,27 +280,28 @@ hold(const char *what, uint64_t is, double times, uint64_t data, uint64_t beside
 }
 
 static double
-mib(uint64_t bytes)
+soak_mib(uint64_t bytes)
 {
     return (double)bytes / (double)MIB;
 }
 
 /* The worst of a phase; heap: of its first and last third. */
-struct phase {
+struct soak_phase {
     double begin, end;
     uint64_t early, late;
 };
 
 static void
-take_sample(struct phase *p, const struct sample *s, bool saves, double started)
+take_sample(struct soak_phase *p, const struct soak_sample *s, bool saves, double started)
 {
     static double told;
     double third = (p->end - p->begin) / 3, t = now_s();
 
-    hold(saves ? "used pages with saves" : "used pages without saves", s->used, saves ? 2.2 : 1.25, s->data, SLACK);
-    hold(saves ? "the live file with saves" : "the live file without saves", s->live_file, saves ? 2.2 : 1.25, s->data,
-         LIVE_ROOM);
-    hold("the durable file", s->durable_file, 2.2, s->data, DURABLE_ROOM);
+    soak_hold(saves ? "used pages with saves" : "used pages without saves", s->used, saves ? 2.2 : 1.25, s->data,
+              SLACK);
+    soak_hold(saves ? "the live file with saves" : "the live file without saves", s->live_file, saves ? 2.2 : 1.25,
+              s->data, LIVE_ROOM);
+    soak_hold("the durable file", s->durable_file, 2.2, s->data, DURABLE_ROOM);
     if (t < p->begin + third)
         p->early = MAX(p->early, s->heap);
     else if (t > p->end - third)
@@ -309,21 +310,21 @@ take_sample(struct phase *p, const struct sample *s, bool saves, double started)
         return;
     told = t;
     printf("%7.0f s  data %7.1f  used %7.1f (%.2f)  live file %7.1f  durable file %7.1f  heap %6.1f MiB\n", t - started,
-           mib(s->data), mib(s->used), (double)s->used / (double)s->data, mib(s->live_file), mib(s->durable_file),
-           mib(s->heap));
+           soak_mib(s->data), soak_mib(s->used), (double)s->used / (double)s->data, soak_mib(s->live_file),
+           soak_mib(s->durable_file), soak_mib(s->heap));
     fflush(stdout);
 }
 
 static void
 run_phase(struct lone_psd *psd, ps_client *observer, const char *durable, bool saves, double length)
 {
-    struct phase p = {.begin = now_s(), .end = now_s() + length};
+    struct soak_phase p = {.begin = now_s(), .end = now_s() + length};
     double restart = length / (RESTARTS / 2 + 1), next = p.begin + restart;
     static double started;
 
     started = started == 0 ? p.begin : started;
-    for (; now_s() < p.end; nap(0.1)) {
-        struct sample s = look(observer, psd, durable);
+    for (; now_s() < p.end; soak_sleep(0.1)) {
+        struct soak_sample s = soak_look(observer, psd, durable);
 
         take_sample(&p, &s, saves, started);
         if (now_s() < next)
@@ -333,13 +334,13 @@ run_phase(struct lone_psd *psd, ps_client *observer, const char *durable, bool s
         lone_psd_again(psd);
     }
     if (!SANITIZED_ADDRESS && p.late > p.early + SLACK + (saves ? (uint64_t)vars * ROW_COPY : 0))
-        lone_die("memory grows: %.1f MiB, then %.1f", mib(p.early), mib(p.late));
+        lone_die("memory grows: %.1f MiB, then %.1f", soak_mib(p.early), soak_mib(p.late));
 }
 
 /* ---- All ---- */
 
 static void
-parse(int argc, char **argv)
+soak_parse(int argc, char **argv)
 {
     static const struct option known[] = {{"seconds", required_argument, NULL, 's'},
                                           {"variables", required_argument, NULL, 'v'},
@@ -368,7 +369,7 @@ main(int argc, char **argv)
     struct client observer = {0};
     struct lone_psd psd;
 
-    parse(argc, argv);
+    soak_parse(argc, argv);
     snprintf(durable, sizeof durable, "%s/psd-soak-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     if (mkdtemp(durable) == NULL)
         lone_die("%s", durable);

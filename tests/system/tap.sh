@@ -57,7 +57,7 @@ run_dirs() {
   done | sort -u
 }
 
-# End what a failed test has left. Keepers are spared at first: they clean up after those that they keep.
+# End what a failed test has left. Supervisors are spared at first: they clean up after those that they keep.
 cleanup() {
   local pid dirs
   dirs=$(run_dirs)

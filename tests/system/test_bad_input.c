@@ -9,7 +9,7 @@
 
 #include "common/core/base/base.h"
 #include "tests/system/probe.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum { ELEMENTS = 1000, BYSTANDER = 0, TASK = 1, CLOCK = 7 };
@@ -22,44 +22,44 @@ static float expected;
 /* ---- Talking ---- */
 
 static void
-text(char **field, const char *value)
+bad_input_text(char **field, const char *value)
 {
     *field = (char *)(uintptr_t)value;
 }
 
 /* A hello that would be welcome. */
-struct greeting {
+struct bad_input_greeting {
     Psd__AgePolicy age;
     Psd__Job job;
     Psd__Hello hello;
 };
 
 static void
-greeting_init(struct greeting *g, uint32_t task)
+greeting_init(struct bad_input_greeting *g, uint32_t task)
 {
     psd__age_policy__init(&g->age);
     psd__job__init(&g->job);
     psd__hello__init(&g->hello);
-    text(&g->job.name, "job");
+    bad_input_text(&g->job.name, "job");
     g->job.workers = g->job.quorum = 4;
     g->job.age = &g->age;
-    text(&g->hello.cluster, SHARDS_CLUSTER);
+    bad_input_text(&g->hello.cluster, SHARDS_CLUSTER);
     g->hello.shards = 1;
     g->hello.job = &g->job;
     g->hello.task = task;
     g->hello.incarnation = 100 + task;
-    text(&g->hello.agent, "probe");
+    bad_input_text(&g->hello.agent, "probe");
 }
 
 static void
-greet(struct probe *p, const struct greeting *g)
+bad_input_greet(struct probe *p, const struct bad_input_greeting *g)
 {
     probe_send(p, MSG_HELLO, &g->hello.base, NULL, 0);
 }
 
 /* The next frame that is not about other workers. */
 static bool
-receive(struct probe *p)
+bad_input_receive(struct probe *p)
 {
     bool got;
 
@@ -70,7 +70,7 @@ receive(struct probe *p)
 }
 
 static struct probe
-connected(int transport)
+bad_input_connected(int transport)
 {
     struct probe p;
 
@@ -79,22 +79,22 @@ connected(int transport)
 }
 
 static void
-expect(struct probe *p, enum msg_type type)
+bad_input_expect(struct probe *p, enum msg_type type)
 {
-    ck_assert_msg(receive(p), "closed instead of %s", wire_type_name(type));
+    ck_assert_msg(bad_input_receive(p), "closed instead of %s", wire_type_name(type));
     ck_assert_msg(p->msg.type == type, "%s instead of %s: %s", wire_type_name(p->msg.type), wire_type_name(type),
                   p->msg.type == MSG_ERROR ? p->msg.u.error->text : "");
 }
 
 static struct probe
-joined(int transport, uint32_t task)
+bad_input_joined(int transport, uint32_t task)
 {
-    struct probe p = connected(transport);
-    struct greeting g;
+    struct probe p = bad_input_connected(transport);
+    struct bad_input_greeting g;
 
     greeting_init(&g, task);
-    greet(&p, &g);
-    expect(&p, MSG_WELCOME);
+    bad_input_greet(&p, &g);
+    bad_input_expect(&p, MSG_WELCOME);
     p.seq = p.msg.u.welcome->last_seq;
     return p;
 }
@@ -106,7 +106,7 @@ declare_init(Psd__Declare *d, Psd__Optimizer *o, uint64_t *dims, const char *nam
 {
     psd__declare__init(d);
     psd__optimizer__init(o);
-    text(&d->name, name);
+    bad_input_text(&d->name, name);
     d->dims = dims;
     d->n_dims = 1;
     o->learning_rate = 1;
@@ -167,7 +167,7 @@ send_raw(struct probe *p, enum msg_type type, uint32_t meta_len, uint64_t payloa
 }
 
 static uint32_t
-declare(struct probe *p, const char *name)
+bad_input_declare(struct probe *p, const char *name)
 {
     Psd__Declare d;
     Psd__Optimizer o;
@@ -175,14 +175,14 @@ declare(struct probe *p, const char *name)
 
     declare_init(&d, &o, &dim, name);
     send_empty(p, MSG_DECLARE, &d.base);
-    expect(p, MSG_DECLARED);
+    bad_input_expect(p, MSG_DECLARED);
     return p->msg.u.declared->var;
 }
 
 static uint32_t
 ack_code(struct probe *p, uint64_t seq)
 {
-    expect(p, MSG_ACK);
+    bad_input_expect(p, MSG_ACK);
     ck_assert_uint_eq(p->msg.u.ack->n_seq, 1);
     ck_assert_uint_eq(p->msg.u.ack->seq[0], seq);
     return p->msg.u.ack->n_code > 0 ? p->msg.u.ack->code[0] : PS_OK;
@@ -204,7 +204,7 @@ bystander_works(void)
     ck_assert_uint_eq(ack_code(&bystander, push.seq), PS_OK);
     expected -= 1;
     send_empty(&bystander, MSG_PULL, &pull.base);
-    expect(&bystander, MSG_DATA);
+    bad_input_expect(&bystander, MSG_DATA);
     ck_assert_uint_eq(bystander.msg.u.data->version[0], push.seq);
     ck_assert_uint_eq(bystander.head.payload_len, sizeof got);
     memcpy(got, bystander.payload, sizeof got);
@@ -213,19 +213,19 @@ bystander_works(void)
 }
 
 static void
-setup(void)
+bad_input_setup(void)
 {
     shards_start(&shards, 1);
     expected = 0;
     for (size_t i = 0; i < ARRAY_LEN(gradient); i++)
         gradient[i] = 1000; /* would be seen */
-    bystander = joined(0, BYSTANDER);
-    var = declare(&bystander, "w");
+    bystander = bad_input_joined(0, BYSTANDER);
+    var = bad_input_declare(&bystander, "w");
     bystander_works();
 }
 
 static void
-teardown(void)
+bad_input_teardown(void)
 {
     probe_close(&bystander);
     shards_stop(&shards);
@@ -318,10 +318,10 @@ push_before_hello(struct probe *p)
 static void
 hello_twice(struct probe *p)
 {
-    struct greeting g;
+    struct bad_input_greeting g;
 
     greeting_init(&g, TASK);
-    greet(p, &g);
+    bad_input_greet(p, &g);
 }
 
 /* A set of one parameter. */
@@ -331,9 +331,9 @@ send_set(struct probe *p, const char *job, const char *variables, const char *na
     Psd__Parameter parameter = PSD__PARAMETER__INIT, *list = &parameter;
     Psd__Set set = PSD__SET__INIT;
 
-    text(&set.job, job);
-    text(&set.variables, variables);
-    text(&parameter.name, name);
+    bad_input_text(&set.job, job);
+    bad_input_text(&set.variables, variables);
+    bad_input_text(&parameter.name, name);
     parameter.value = value;
     set.n_parameter = 1;
     set.parameter = &list;
@@ -359,7 +359,7 @@ set_of_nothing(struct probe *p)
 {
     Psd__Set set = PSD__SET__INIT;
 
-    text(&set.job, "job");
+    bad_input_text(&set.job, "job");
     send_empty(p, MSG_SET, &set.base);
 }
 
@@ -375,7 +375,7 @@ set_of_a_bound_where_none_is(struct probe *p)
     Psd__Set set = PSD__SET__INIT;
     Psd__Bound bound = PSD__BOUND__INIT;
 
-    text(&set.job, "job");
+    bad_input_text(&set.job, "job");
     set.bound = &bound;
     send_empty(p, MSG_SET, &set.base);
 }
@@ -404,8 +404,8 @@ set_of_a_norm_that_nobody_gives(struct probe *p)
     Psd__Set set = PSD__SET__INIT;
     Psd__Clip clip = PSD__CLIP__INIT;
 
-    text(&set.job, "job");
-    text(&set.variables, "w");
+    bad_input_text(&set.job, "job");
+    bad_input_text(&set.variables, "w");
     clip.kind = PSD__CLIP_KIND__CLIP_GIVEN_NORM;
     clip.limit = 1;
     set.clip = &clip;
@@ -418,12 +418,12 @@ set_of_too_many(struct probe *p)
     Psd__Parameter parameter = PSD__PARAMETER__INIT, *list[WIRE_PARAMETERS_MAX + 1];
     Psd__Set set = PSD__SET__INIT;
 
-    text(&parameter.name, "learning_rate");
+    bad_input_text(&parameter.name, "learning_rate");
     parameter.value = 0.5;
     for (size_t i = 0; i < ARRAY_LEN(list); i++)
         list[i] = &parameter;
-    text(&set.job, "job");
-    text(&set.variables, "w");
+    bad_input_text(&set.job, "job");
+    bad_input_text(&set.variables, "w");
     set.n_parameter = ARRAY_LEN(list);
     set.parameter = list;
     send_empty(p, MSG_SET, &set.base);
@@ -483,14 +483,14 @@ message_of_a_shard(struct probe *p)
 }
 
 static void
-observe(struct probe *p)
+bad_input_observe(struct probe *p)
 {
-    struct greeting g;
+    struct bad_input_greeting g;
 
     greeting_init(&g, 0);
     g.hello.role = PSD__ROLE__OBSERVER;
-    greet(p, &g);
-    expect(p, MSG_WELCOME);
+    bad_input_greet(p, &g);
+    bad_input_expect(p, MSG_WELCOME);
 }
 
 static void
@@ -498,49 +498,49 @@ observer_that_pushes(struct probe *p)
 {
     Psd__Push push;
 
-    observe(p);
+    bad_input_observe(p);
     push = push_of(p);
     send_push(p, &push, ELEMENTS);
 }
 
 static void
-attach(struct probe *p, const char *job, const char *name)
+bad_input_attach(struct probe *p, const char *job, const char *name)
 {
     Psd__Attach a = PSD__ATTACH__INIT;
 
-    text(&a.job, job);
-    text(&a.name, name);
+    bad_input_text(&a.job, job);
+    bad_input_text(&a.name, name);
     send_empty(p, MSG_ATTACH, &a.base);
 }
 
 static void
 attach_before_hello(struct probe *p)
 {
-    attach(p, "job", "w");
+    bad_input_attach(p, "job", "w");
 }
 
 static void
 attach_of_no_name(struct probe *p)
 {
-    attach(p, "job", "");
+    bad_input_attach(p, "job", "");
 }
 
 static void
 attach_in_no_utf8(struct probe *p)
 {
-    attach(p, "job", "\xc0\x80");
+    bad_input_attach(p, "job", "\xc0\x80");
 }
 
 static void
 attach_to_what_nobody_declared(struct probe *p)
 {
-    attach(p, "job", "nobody's");
+    bad_input_attach(p, "job", "nobody's");
 }
 
 static void
 attach_to_another_job(struct probe *p)
 {
-    attach(p, "other", "w");
+    bad_input_attach(p, "other", "w");
 }
 
 /* ---- Hellos ---- */
@@ -548,25 +548,26 @@ attach_to_another_job(struct probe *p)
 #define HELLO(name, ...)                                                                                               \
     static void name(struct probe *p)                                                                                  \
     {                                                                                                                  \
-        struct greeting g;                                                                                             \
+        struct bad_input_greeting g;                                                                                   \
         greeting_init(&g, TASK);                                                                                       \
         __VA_ARGS__;                                                                                                   \
-        greet(p, &g);                                                                                                  \
+        bad_input_greet(p, &g);                                                                                        \
     }
 
-HELLO(hello_to_another_cluster, text(&g.hello.cluster, "other"))
+HELLO(hello_to_another_cluster, bad_input_text(&g.hello.cluster, "other"))
 HELLO(hello_to_another_shard, g.hello.shard = 1; g.hello.shards = 2)
 HELLO(hello_to_more_shards, g.hello.shards = 2)
-HELLO(hello_to_nobody, text(&g.hello.cluster, ""))
+HELLO(hello_to_nobody, bad_input_text(&g.hello.cluster, ""))
 HELLO(hello_without_job, g.hello.job = NULL)
 HELLO(hello_with_no_workers, g.job.workers = 0)
 HELLO(hello_with_too_many_workers, g.job.workers = WIRE_WORKERS_MAX + 1)
 HELLO(hello_past_the_workers, g.hello.task = 4)
-HELLO(hello_with_quorum_past_workers, text(&g.job.name, "new"); g.job.mode = PSD__MODE__SYNC; g.job.quorum = 5)
+HELLO(hello_with_quorum_past_workers, bad_input_text(&g.job.name, "new"); g.job.mode = PSD__MODE__SYNC;
+      g.job.quorum = 5)
 HELLO(hello_with_unknown_mode, g.job.mode = (Psd__Mode)9)
 HELLO(hello_with_age_that_grows, g.age.kind = PSD__AGE_KIND__AGE_EXPONENTIAL; g.age.parameter = 2)
 HELLO(hello_without_incarnation, g.hello.incarnation = 0)
-HELLO(hello_in_no_utf8, text(&g.job.name, "\xc0\x80"))
+HELLO(hello_in_no_utf8, bad_input_text(&g.job.name, "\xc0\x80"))
 HELLO(hello_in_other_mode, g.job.mode = PSD__MODE__SSP)
 HELLO(hello_to_resume_nothing, g.hello.resume = true)
 HELLO(hello_to_a_taken_index, g.hello.task = BYSTANDER)
@@ -587,8 +588,8 @@ HELLO(hello_to_resume_anothers, g.hello.task = BYSTANDER; g.hello.resume = true)
         send_empty(p, MSG_DECLARE, &d.base);                                                                           \
     }
 
-DECLARE(declare_of_no_name, text(&d.name, ""))
-DECLARE(declare_in_no_utf8, text(&d.name, "\xff"))
+DECLARE(declare_of_no_name, bad_input_text(&d.name, ""))
+DECLARE(declare_in_no_utf8, bad_input_text(&d.name, "\xff"))
 DECLARE(declare_of_rank_9, d.n_dims = 9)
 DECLARE(declare_of_no_elements, dims[0] = 0)
 DECLARE(declare_past_all_limits, d.n_dims = 2; dims[0] = dims[1] = UINT64_C(1) << 40)
@@ -597,7 +598,7 @@ DECLARE(declare_of_unknown_optimizer, o.kind = (uint32_t)77)
 DECLARE(declare_of_a_negative_rate, o.learning_rate = -1)
 DECLARE(declare_of_endless_rate, o.learning_rate = (double)INFINITY)
 DECLARE(declare_of_nan, init.kind = PSD__INIT_KIND__CONSTANT; init.a = (double)NAN)
-DECLARE(declare_of_other_shape, text(&d.name, "w"); dims[0] = ELEMENTS + 1)
+DECLARE(declare_of_other_shape, bad_input_text(&d.name, "w"); dims[0] = ELEMENTS + 1)
 
 /* ---- Pulls and questions ---- */
 
@@ -670,7 +671,7 @@ push_of_nan(struct probe *p)
 }
 
 static void
-tick(struct probe *p, uint64_t seq, uint64_t clock)
+bad_input_tick(struct probe *p, uint64_t seq, uint64_t clock)
 {
     Psd__Tick t = PSD__TICK__INIT;
 
@@ -682,21 +683,21 @@ tick(struct probe *p, uint64_t seq, uint64_t clock)
 static void
 clock_that_goes_back(struct probe *p)
 {
-    tick(p, ++p->seq, CLOCK);
+    bad_input_tick(p, ++p->seq, CLOCK);
     ck_assert_uint_eq(ack_code(p, p->seq), PS_OK);
-    tick(p, ++p->seq, CLOCK - 1);
+    bad_input_tick(p, ++p->seq, CLOCK - 1);
 }
 
 static void
 clock_at_the_end_of_time(struct probe *p)
 {
-    tick(p, ++p->seq, UINT64_MAX);
+    bad_input_tick(p, ++p->seq, UINT64_MAX);
 }
 
 static void
 tick_that_skips_many(struct probe *p)
 {
-    tick(p, UINT64_MAX, 1);
+    bad_input_tick(p, UINT64_MAX, 1);
 }
 
 static void
@@ -710,7 +711,7 @@ barrier_without_name(struct probe *p)
 
 /* ---- And what it brings ---- */
 
-enum end {
+enum bad_input_end {
     CLOSED,  /* ERROR, and the connection ends */
     REFUSED, /* ERROR about this request; the connection goes on */
     ACKED    /* a code in an ACK; its sequence is used up and the connection goes on */
@@ -720,7 +721,7 @@ static const struct mistake {
     const char *name;
     void (*make)(struct probe *p);
     enum ps_err code;
-    enum end end;
+    enum bad_input_end end;
     bool join; /* is welcome first */
 } mistakes[] = {
 #define BEFORE(make, code, end)                                                                                        \
@@ -824,7 +825,7 @@ static const struct mistake {
 static void
 expect_error(struct probe *p, const struct mistake *m)
 {
-    ck_assert_msg(receive(p), "%s: closed without a word", m->name);
+    ck_assert_msg(bad_input_receive(p), "%s: closed without a word", m->name);
     ck_assert_msg(p->msg.type == MSG_ERROR, "%s: answered by %s", m->name, wire_type_name(p->msg.type));
     ck_assert_msg(p->msg.u.error->code == m->code, "%s: %u: %s", m->name, p->msg.u.error->code, p->msg.u.error->text);
     ck_assert_msg(strlen(p->msg.u.error->text) > 10, "%s: no sentence: %s", m->name, p->msg.u.error->text);
@@ -842,7 +843,7 @@ expect_service(struct probe *p)
     ck_assert_uint_eq(ack_code(p, skip.seq), PS_OK);
     ping.token = 99;
     send_empty(p, MSG_PING, &ping.base);
-    expect(p, MSG_PONG);
+    bad_input_expect(p, MSG_PONG);
     ck_assert_uint_eq(p->msg.u.ping->token, 99);
 }
 
@@ -863,17 +864,17 @@ expect_end(struct probe *p, const struct mistake *m)
         return;
     }
     ck_assert_msg(p->head.request == 0, "%s: ends only a request", m->name);
-    ck_assert_msg(!receive(p), "%s: the connection goes on", m->name);
+    ck_assert_msg(!bad_input_receive(p), "%s: the connection goes on", m->name);
 }
 
 START_TEST(a_mistake_is_told_and_the_others_see_nothing)
 {
     for (size_t i = 0; i < ARRAY_LEN(mistakes); i++) {
         const struct mistake *m = &mistakes[i];
-        struct probe p = m->join ? joined(_i, TASK) : connected(_i);
+        struct probe p = m->join ? bad_input_joined(_i, TASK) : bad_input_connected(_i);
 
         if (m->join)
-            ck_assert_uint_eq(declare(&p, "w"), var);
+            ck_assert_uint_eq(bad_input_declare(&p, "w"), var);
         m->make(&p);
         expect_end(&p, m);
         bystander_works();
@@ -893,27 +894,27 @@ START_TEST(an_observers_mistakes_are_answered)
                     {"job", "\xc0\x80", PS_ERR_INVALID},
                     {"nobody's", "w", PS_ERR_NOT_FOUND},
                     {"job", "nobody's", PS_ERR_NOT_FOUND}};
-    struct probe p = connected(_i);
+    struct probe p = bad_input_connected(_i);
     Psd__Pull pull = pull_of();
     uint32_t none[] = {0, 1000000, UINT32_MAX};
 
-    observe(&p);
+    bad_input_observe(&p);
     for (size_t i = 0; i < ARRAY_LEN(attaches); i++) {
-        attach(&p, attaches[i].job, attaches[i].name);
-        expect(&p, MSG_ERROR);
+        bad_input_attach(&p, attaches[i].job, attaches[i].name);
+        bad_input_expect(&p, MSG_ERROR);
         ck_assert_uint_eq(p.msg.u.error->code, attaches[i].code);
     }
     for (size_t i = 0; i < ARRAY_LEN(none); i++) {
         pull.var = &none[i];
         send_empty(&p, MSG_PULL, &pull.base);
-        expect(&p, MSG_ERROR);
+        bad_input_expect(&p, MSG_ERROR);
         ck_assert_uint_eq(p.msg.u.error->code, PS_ERR_NOT_FOUND);
     }
-    attach(&p, "job", "w");
-    expect(&p, MSG_DECLARED);
+    bad_input_attach(&p, "job", "w");
+    bad_input_expect(&p, MSG_DECLARED);
     pull.var = &p.msg.u.declared->var;
     send_empty(&p, MSG_PULL, &pull.base);
-    expect(&p, MSG_DATA);
+    bad_input_expect(&p, MSG_DATA);
     probe_close(&p);
     bystander_works();
 }
@@ -923,7 +924,7 @@ END_TEST
 
 /* As a peer that dies without a goodbye: the other end gets a reset. */
 static void
-reset(struct probe *p)
+bad_input_reset(struct probe *p)
 {
     struct linger at_once = {.l_onoff = 1};
 
@@ -932,27 +933,27 @@ reset(struct probe *p)
 }
 
 static void
-leave(struct probe *p, bool abruptly)
+bad_input_leave(struct probe *p, bool abruptly)
 {
     if (abruptly)
-        reset(p);
+        bad_input_reset(p);
     else
         probe_close(p);
 }
 
 START_TEST(a_hello_cut_anywhere_is_forgotten)
 {
-    struct greeting g;
+    struct bad_input_greeting g;
     uint8_t *bytes;
     size_t len;
 
     greeting_init(&g, TASK);
     bytes = wire_encode_new(MSG_HELLO, 1, &g.hello.base, 0, &len);
     for (size_t cut = 0; cut < len; cut++) {
-        struct probe p = connected((int)cut % 2);
+        struct probe p = bad_input_connected((int)cut % 2);
 
         probe_send_bytes(&p, bytes, cut);
-        leave(&p, cut % 3 == 0);
+        bad_input_leave(&p, cut % 3 == 0);
     }
     free(bytes);
     bystander_works();
@@ -961,7 +962,7 @@ END_TEST
 
 START_TEST(a_push_cut_anywhere_changes_nothing)
 {
-    struct probe p = joined(0, TASK);
+    struct probe p = bad_input_joined(0, TASK);
     Psd__Push push = push_of(&p);
     size_t len, all;
     uint8_t *head = wire_encode_new(MSG_PUSH, 2, &push.base, ELEMENTS * sizeof *gradient, &len), *bytes;
@@ -972,14 +973,14 @@ START_TEST(a_push_cut_anywhere_changes_nothing)
     memcpy(bytes + len, gradient, all - len);
     probe_close(&p);
     for (size_t cut = 0; cut < all; cut += cut < len + 16 ? 1 : 397) {
-        p = joined((int)cut % 2, TASK); /* the same incarnation: this counts as a resume */
+        p = bad_input_joined((int)cut % 2, TASK); /* the same incarnation: this counts as a resume */
         ck_assert_uint_eq(p.seq, 0);
         probe_send_bytes(&p, bytes, cut);
-        leave(&p, cut % 3 == 0);
+        bad_input_leave(&p, cut % 3 == 0);
     }
     bystander_works();
-    p = joined(0, TASK);
-    ck_assert_uint_eq(declare(&p, "w"), var);
+    p = bad_input_joined(0, TASK);
+    ck_assert_uint_eq(bad_input_declare(&p, "w"), var);
     probe_send_bytes(&p, bytes, all);
     ck_assert_uint_eq(ack_code(&p, 1), PS_OK); /* whole, it is still the first */
     probe_close(&p);
@@ -992,9 +993,9 @@ END_TEST
 
 /* What a worker of a job of its own says, one frame after the other. */
 static size_t
-conversation(uint8_t *out, size_t size)
+bad_input_conversation(uint8_t *out, size_t size)
 {
-    struct greeting g;
+    struct bad_input_greeting g;
     Psd__Declare d;
     Psd__Optimizer o;
     Psd__Push push = PSD__PUSH__INIT;
@@ -1008,7 +1009,7 @@ conversation(uint8_t *out, size_t size)
     size_t at = 0;
 
     greeting_init(&g, 0);
-    text(&g.job.name, "some other job");
+    bad_input_text(&g.job.name, "some other job");
     declare_init(&d, &o, &dim, "variable");
     push.seq = 1;
     push.n_var = push.n_block = 1;
@@ -1016,9 +1017,9 @@ conversation(uint8_t *out, size_t size)
     push.block = pull.block;
     t.seq = 2;
     t.clock = 1;
-    text(&set.job, "some other job");
-    text(&set.variables, "v*");
-    text(&parameter.name, "learning_rate");
+    bad_input_text(&set.job, "some other job");
+    bad_input_text(&set.variables, "v*");
+    bad_input_text(&parameter.name, "learning_rate");
     parameter.value = 0.5;
     set.n_parameter = 1;
     set.parameter = &list;
@@ -1053,18 +1054,18 @@ START_TEST(damaged_conversations_harm_nobody)
     enum { ROUNDS = 1500, SIZE = 4096 };
     static uint8_t whole[SIZE], damaged[SIZE];
     struct test_rng r = {test_seed()};
-    size_t len = conversation(whole, sizeof whole);
+    size_t len = bad_input_conversation(whole, sizeof whole);
     uint32_t told = 0;
 
     for (int round = 0; round < ROUNDS; round++) {
-        struct probe p = connected(round % 2);
+        struct probe p = bad_input_connected(round % 2);
 
         memcpy(damaged, whole, len);
         for (uint64_t n = 1 + test_below(&r, 4); n > 0; n--)
             damaged[test_below(&r, len)] = no_drain((uint8_t)test_rand(&r));
         probe_send_bytes(&p, damaged, len);
         shutdown(p.fd, SHUT_WR);
-        while (receive(&p)) /* every frame that comes back is whole */
+        while (bad_input_receive(&p)) /* every frame that comes back is whole */
             told += p.msg.type == MSG_ERROR;
         probe_close(&p);
         if (round % 100 == 0)
@@ -1081,7 +1082,7 @@ make_suite(void)
     Suite *suite = suite_create("bad_input");
     TCase *tc = tcase_create("bad_input");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, bad_input_setup, bad_input_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_mistake_is_told_and_the_others_see_nothing, 0, 2);
     tcase_add_loop_test(tc, an_observers_mistakes_are_answered, 0, 2);

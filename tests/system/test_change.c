@@ -7,7 +7,7 @@
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 #define SHARDS 2
@@ -17,13 +17,13 @@ static struct shards shards;
 static struct ps_error error;
 
 static void
-setup(void)
+change_setup(void)
 {
     shards_start(&shards, SHARDS);
 }
 
 static void
-teardown(void)
+change_teardown(void)
 {
     shards_stop(&shards);
 }
@@ -43,13 +43,13 @@ open_client(uint32_t workers, uint32_t task, const struct ps_client_options *o)
 
 /* psctl's place. */
 static ps_client *
-observe(void)
+change_observe(void)
 {
     return open_client(1, 0, &(struct ps_client_options){.observer = 1});
 }
 
 static ps_var *
-declare(ps_client *c, const char *name, uint64_t n, enum ps_clip_kind clip)
+change_declare(ps_client *c, const char *name, uint64_t n, enum ps_clip_kind clip)
 {
     struct ps_var_spec spec = {
         .name = name, .rank = 1, .dims = {n}, .optimizer = {.learning_rate = 1, .clip = {clip, clip != PS_CLIP_NONE}}};
@@ -88,7 +88,7 @@ set_rate(ps_client *c, const char *variables, double rate, uint64_t *named)
 }
 
 static json_t *
-ask(ps_client *c, uint32_t shard, enum ps_query query)
+change_ask(ps_client *c, uint32_t shard, enum ps_query query)
 {
     char *text;
     json_t *json;
@@ -102,8 +102,9 @@ ask(ps_client *c, uint32_t shard, enum ps_query query)
 
 START_TEST(a_set_holds_on_all_shards_and_outlives_kill_9)
 {
-    ps_client *worker = open_client(1, 0, NULL), *other, *watcher = observe();
-    ps_var *big = declare(worker, "big", BIG, PS_CLIP_NONE), *small = declare(worker, "small", 10, PS_CLIP_NONE);
+    ps_client *worker = open_client(1, 0, NULL), *other, *watcher = change_observe();
+    ps_var *big = change_declare(worker, "big", BIG, PS_CLIP_NONE),
+           *small = change_declare(worker, "small", 10, PS_CLIP_NONE);
     json_t *report;
     uint64_t named;
 
@@ -120,14 +121,14 @@ START_TEST(a_set_holds_on_all_shards_and_outlives_kill_9)
     }
     ck_assert_float_eq(push_value(worker, big, 1), -1.75f);
     ck_assert_float_eq(push_value(worker, small, 1), -1.25f);
-    report = ask(watcher, 0, PS_QUERY_VARIABLES);
+    report = change_ask(watcher, 0, PS_QUERY_VARIABLES);
     ck_assert_double_eq(
         json_real_value(json_object_get(json_array_get(json_object_get(report, "variable"), 0), "learning_rate")),
         0.25);
     json_decref(report);
     ps_client_close(worker);
     other = open_client(1, 0, NULL); /* what it opens and declares is as it was the first time */
-    ck_assert_float_eq(push_value(other, declare(other, "big", BIG, PS_CLIP_NONE), 1), -2);
+    ck_assert_float_eq(push_value(other, change_declare(other, "big", BIG, PS_CLIP_NONE), 1), -2);
     ps_client_close(other);
     ps_client_close(watcher);
 }
@@ -136,8 +137,8 @@ END_TEST
 START_TEST(bound_and_age_change_for_a_running_job)
 {
     struct ps_client_options ssp = {.mode = PS_SSP, .bound = 1};
-    ps_client *fast = open_client(2, 0, &ssp), *slow = open_client(2, 1, &ssp), *watcher = observe();
-    ps_var *v = declare(fast, "w", 10, PS_CLIP_NONE);
+    ps_client *fast = open_client(2, 0, &ssp), *slow = open_client(2, 1, &ssp), *watcher = change_observe();
+    ps_var *v = change_declare(fast, "w", 10, PS_CLIP_NONE);
     struct ps_age_policy age = {PS_AGE_INVERSE, 0};
     float out[10];
     uint32_t bound = 3;
@@ -151,7 +152,7 @@ START_TEST(bound_and_age_change_for_a_running_job)
     FINE(ps_client_set(watcher, &(struct ps_setting){.bound = &bound, .age = &age}, -1, NULL, &error));
     FINE(ps_op_wait(pull, -1, &error));
     ps_op_free(pull);
-    report = ask(watcher, 1, PS_QUERY_JOBS);
+    report = change_ask(watcher, 1, PS_QUERY_JOBS);
     job = json_array_get(json_object_get(report, "job"), 0);
     ck_assert_str_eq(json_string_value(json_object_get(job, "name")), "train");
     ck_assert_str_eq(json_string_value(json_object_get(job, "options")),
@@ -167,12 +168,12 @@ END_TEST
 
 START_TEST(what_cannot_be_set_is_refused_with_the_reason)
 {
-    ps_client *worker = open_client(1, 0, NULL), *watcher = observe();
+    ps_client *worker = open_client(1, 0, NULL), *watcher = change_observe();
     struct ps_clip norm = {PS_CLIP_GIVEN_NORM, 1};
     struct ps_parameter beta = {"beta1", 0.5};
     uint32_t bound = 3;
 
-    declare(worker, "w", BIG, PS_CLIP_NONE);
+    change_declare(worker, "w", BIG, PS_CLIP_NONE);
     ck_assert_int_eq(set_rate(watcher, "v*", 0.5, NULL), PS_ERR_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(error.text, "v*"));
     ck_assert_int_eq(set_rate(watcher, "w", -0.5, NULL), PS_ERR_INVALID);
@@ -192,11 +193,11 @@ END_TEST
 
 START_TEST(a_set_that_reaches_only_some_says_which)
 {
-    ps_client *worker = open_client(1, 0, NULL), *watcher = observe();
+    ps_client *worker = open_client(1, 0, NULL), *watcher = change_observe();
     struct ps_parameter p = {"learning_rate", 0.5};
     struct ps_setting s = {.variables = "w", .parameters = 1, .parameter = &p};
 
-    declare(worker, "w", BIG, PS_CLIP_NONE);
+    change_declare(worker, "w", BIG, PS_CLIP_NONE);
     shards_kill(&shards, 1);
     ck_assert_int_eq(ps_client_set(watcher, &s, 300, NULL, &error), PS_ERR_TIMEOUT);
     ck_assert_ptr_nonnull(strstr(error.text, "shard 1"));
@@ -212,7 +213,7 @@ END_TEST
 START_TEST(gradients_are_clipped_by_the_norm_of_the_call)
 {
     ps_client *c = open_client(1, 0, NULL);
-    ps_var *v[2] = {declare(c, "a", 4, PS_CLIP_GIVEN_NORM), declare(c, "b", 12, PS_CLIP_GIVEN_NORM)};
+    ps_var *v[2] = {change_declare(c, "a", 4, PS_CLIP_GIVEN_NORM), change_declare(c, "b", 12, PS_CLIP_GIVEN_NORM)};
     float a[4], b[12], out_a[4], out_b[12];
     struct ps_clip none = {PS_CLIP_NONE, 0};
 
@@ -235,8 +236,8 @@ END_TEST
 
 START_TEST(a_drained_shard_ends_well_and_goes_on_when_started_again)
 {
-    ps_client *worker = open_client(1, 0, NULL), *watcher = observe();
-    ps_var *v = declare(worker, "w", BIG, PS_CLIP_NONE);
+    ps_client *worker = open_client(1, 0, NULL), *watcher = change_observe();
+    ps_var *v = change_declare(worker, "w", BIG, PS_CLIP_NONE);
 
     ck_assert_float_eq(push_value(worker, v, 1), -1);
     ck_assert_int_eq(ps_client_drain(watcher, SHARDS, -1, &error), PS_ERR_INVALID);
@@ -255,7 +256,7 @@ make_suite(void)
     Suite *suite = suite_create("change");
     TCase *tc = tcase_create("change");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, change_setup, change_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_set_holds_on_all_shards_and_outlives_kill_9);
     tcase_add_test(tc, bound_and_age_change_for_a_running_job);

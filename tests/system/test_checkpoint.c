@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/checkpoint/checkpoint_make.h"
+#include "client/checkpoint/checkpoint_dir_writer.h"
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "server/daemon/restore_requests.h"
@@ -20,7 +20,7 @@
 #include "tests/remove_tree.h"
 #include "tests/system/fine.h"
 #include "tests/system/probe.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 #define LARGE   300000 /* elements: blocks of all sizes, on every shard */
@@ -32,14 +32,14 @@ static struct ps_error error;
 static char dir[64]; /* of checkpoints */
 
 static void
-setup(void)
+checkpoint_setup(void)
 {
     snprintf(dir, sizeof dir, "/tmp/psd-checkpoint-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
 }
 
 static void
-teardown(void)
+checkpoint_teardown(void)
 {
     ck_assert_int_eq(remove_tree(dir), 0);
 }
@@ -78,15 +78,15 @@ open_with(struct ps_client_options o, uint32_t task)
 }
 
 static ps_client *
-observe(void)
+checkpoint_observe(void)
 {
     return open_with((struct ps_client_options){.observer = 1}, 0);
 }
 
 static void
-checkpoint(const char *name, uint32_t keep)
+checkpoint_take(const char *name, uint32_t keep)
 {
-    ps_client *c = observe();
+    ps_client *c = checkpoint_observe();
     struct ps_checkpoint_options o = {.name = name, .keep = keep};
     char *made = NULL;
 
@@ -97,9 +97,9 @@ checkpoint(const char *name, uint32_t keep)
 }
 
 static enum ps_err
-restore(const char *path)
+checkpoint_restore(const char *path)
 {
-    ps_client *c = observe();
+    ps_client *c = checkpoint_observe();
     enum ps_err err = ps_client_restore(c, path, NULL, 60000, &error);
 
     ps_client_close(c);
@@ -108,7 +108,7 @@ restore(const char *path)
 
 /* ---- Two workers that train in step, driven from one thread ---- */
 
-struct worker {
+struct checkpoint_worker {
     ps_client *client;
     ps_var *vars[2];
     float *weights[2], *grads[2];
@@ -117,7 +117,7 @@ struct worker {
 static const uint64_t sizes[2] = {LARGE, SMALL};
 
 static void
-worker_open(struct worker *w, uint32_t task)
+worker_open(struct checkpoint_worker *w, uint32_t task)
 {
     static const char *const names[2] = {"large", "a small one"};
 
@@ -134,7 +134,7 @@ worker_open(struct worker *w, uint32_t task)
 }
 
 static void
-worker_close(struct worker *w)
+worker_close(struct checkpoint_worker *w)
 {
     ps_client_close(w->client);
     for (int v = 0; v < 2; v++) {
@@ -145,7 +145,7 @@ worker_close(struct worker *w)
 
 /* A gradient that depends on the weights, the worker and the step. */
 static void
-compute(struct worker *w, uint32_t task)
+checkpoint_compute(struct checkpoint_worker *w, uint32_t task)
 {
     uint64_t clock = ps_client_clock(w->client);
 
@@ -155,21 +155,21 @@ compute(struct worker *w, uint32_t task)
 }
 
 static void
-open_both(struct worker w[WORKERS])
+open_both(struct checkpoint_worker w[WORKERS])
 {
     for (uint32_t t = 0; t < WORKERS; t++)
         worker_open(&w[t], t);
 }
 
 static void
-train_until(struct worker w[WORKERS], uint64_t clock)
+train_until(struct checkpoint_worker w[WORKERS], uint64_t clock)
 {
     ps_op *ops[WORKERS];
 
     while (ps_client_clock(w[0].client) < clock) {
         for (uint32_t t = 0; t < WORKERS; t++) {
             FINE(ps_client_pull(w[t].client, 2, w[t].vars, w[t].weights, NULL, &error));
-            compute(&w[t], t);
+            checkpoint_compute(&w[t], t);
         }
         for (uint32_t t = 0; t < WORKERS; t++)
             FINE(ps_client_push_start(w[t].client, 2, w[t].vars, (const float *const *)w[t].grads, NULL, &ops[t],
@@ -185,7 +185,7 @@ train_until(struct worker w[WORKERS], uint64_t clock)
 }
 
 static void
-close_both(struct worker w[WORKERS])
+close_both(struct checkpoint_worker w[WORKERS])
 {
     for (uint32_t t = 0; t < WORKERS; t++)
         worker_close(&w[t]);
@@ -211,32 +211,32 @@ check_same(const char *one, const char *other)
 
 START_TEST(training_goes_on_bitwise_on_any_number_of_shards)
 {
-    struct worker w[WORKERS];
+    struct checkpoint_worker w[WORKERS];
 
     shards_start(&shards, 2);
     open_both(w);
     train_until(w, 4);
     close_both(w);
-    checkpoint("at-4", 0);
+    checkpoint_take("at-4", 0);
     open_both(w); /* a new round */
     train_until(w, 8);
     close_both(w);
-    checkpoint("at-8", 0);
+    checkpoint_take("at-8", 0);
     shards_stop(&shards);
     for (uint32_t n = 1; n <= 3; n++) {
         char name[16];
 
         shards_start(&shards, n);
-        FINE(restore(in_dir("at-4")));
+        FINE(checkpoint_restore(in_dir("at-4")));
         snprintf(name, sizeof name, "at-4-%u", n);
-        checkpoint(name, 0);
+        checkpoint_take(name, 0);
         check_same("at-4", name);
         open_both(w);
         ck_assert_uint_eq(ps_client_clock(w[0].client), 4);
         train_until(w, 8);
         close_both(w);
         snprintf(name, sizeof name, "at-8-%u", n);
-        checkpoint(name, 0);
+        checkpoint_take(name, 0);
         check_same("at-8", name);
         shards_stop(&shards);
     }
@@ -246,14 +246,14 @@ END_TEST
 START_TEST(weights_in_the_file_are_those_that_workers_pull)
 {
     struct checkpoint_source source;
-    struct worker w[WORKERS];
+    struct checkpoint_worker w[WORKERS];
     float *file = malloc(LARGE * sizeof *file);
 
     shards_start(&shards, 2);
     open_both(w);
     train_until(w, 2);
     close_both(w);
-    checkpoint("one", 0);
+    checkpoint_take("one", 0);
     open_both(w);
     FINE(ps_client_pull(w[0].client, 2, w[0].vars, w[0].weights, NULL, &error));
     FINE(checkpoint_source_open(in_dir("one"), NULL, &source, &error));
@@ -284,14 +284,14 @@ START_TEST(the_newest_are_kept_and_latest_leads_to_the_last)
     shards_start(&shards, 1);
     ps_client_close(open_with((struct ps_client_options){0}, 0));
     ck_assert_int_eq(mkdir(in_dir("not-ours"), 0777), 0);
-    checkpoint("a", 0);
-    checkpoint("b", 0);
-    checkpoint("c", 2);
+    checkpoint_take("a", 0);
+    checkpoint_take("b", 0);
+    checkpoint_take("c", 2);
     ck_assert(!is_there(in_dir("a")));
     ck_assert(is_there(in_dir("b")) && is_there(in_dir("c")) && is_there(in_dir("not-ours")));
     ck_assert_int_gt(readlink(in_dir("latest"), target, sizeof target - 1), 0);
     ck_assert_str_eq(target, "c");
-    FINE(restore(in_dir("latest")));
+    FINE(checkpoint_restore(in_dir("latest")));
     shards_stop(&shards);
 }
 END_TEST
@@ -303,8 +303,8 @@ START_TEST(names_that_are_taken_or_mean_something_are_refused)
 
     shards_start(&shards, 1);
     ps_client_close(open_with((struct ps_client_options){0}, 0));
-    checkpoint("a", 0);
-    c = observe();
+    checkpoint_take("a", 0);
+    c = checkpoint_observe();
     ck_assert_int_eq(ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = "a"}, 20000, NULL, &error),
                      PS_ERR_BUSY);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -348,7 +348,7 @@ begin_slow(int progress_thread)
 }
 
 static void
-await(const char *path)
+checkpoint_await(const char *path)
 {
     for (int i = 0; i < 20000 && !is_there(path); i++)
         usleep(1000); /* there is no event for what another process does */
@@ -362,18 +362,18 @@ START_TEST(one_that_is_killed_in_the_middle_leaves_nothing_that_counts)
 
     shards_start(&shards, 2);
     worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
-    checkpoint("before", 0);
+    checkpoint_take("before", 0);
     pid = begin_slow(0);
-    await(in_dir("slow.partial/slots.safetensors"));
-    c = observe();
+    checkpoint_await(in_dir("slow.partial/slots.safetensors"));
+    c = checkpoint_observe();
     ck_assert_int_eq(ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = "slow"}, 20000, NULL, &error),
                      PS_ERR_BUSY);
     ps_client_close(c);
     kill(pid, SIGKILL);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
     ck_assert(!is_there(in_dir("slow")));
-    ck_assert_int_eq(restore(in_dir("slow.partial")), PS_ERR_DATA);
-    checkpoint("slow", 1); /* what the dead one left is in nobody's way */
+    ck_assert_int_eq(checkpoint_restore(in_dir("slow.partial")), PS_ERR_DATA);
+    checkpoint_take("slow", 1); /* what the dead one left is in nobody's way */
     ck_assert(!is_there(in_dir("slow.partial")) && !is_there(in_dir("before")));
     ps_client_abandon(worker);
     shards_stop(&shards);
@@ -402,8 +402,8 @@ START_TEST(one_that_is_interrupted_goes_at_once_and_no_shard_goes_on_with_it)
     shards_start(&shards, 2);
     worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
     pid = begin_slow(_i);
-    await(in_dir("slow.partial/slots.safetensors"));
-    c = observe();
+    checkpoint_await(in_dir("slow.partial/slots.safetensors"));
+    c = checkpoint_observe();
     for (uint32_t i = 0; i < 2; i++)
         while (!anybody_waits(c, i))
             ; /* for the clock */
@@ -414,7 +414,7 @@ START_TEST(one_that_is_interrupted_goes_at_once_and_no_shard_goes_on_with_it)
     for (uint32_t i = 0; i < 2; i++)
         while (anybody_waits(c, i))
             ; /* what it said last may be read after our question */
-    checkpoint("slow", 0);
+    checkpoint_take("slow", 0);
     ps_client_close(c);
     ps_client_abandon(worker);
     shards_stop(&shards);
@@ -428,7 +428,7 @@ START_TEST(one_that_is_given_up_is_taken_back_from_shards_that_its_client_stays_
 
     shards_start(&shards, 1);
     worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
-    c = observe();
+    c = checkpoint_observe();
     ck_assert_int_eq(ps_client_checkpoint(c, dir, &o, 200, NULL, &error), PS_ERR_TIMEOUT);
     ck_assert(!anybody_waits(c, 0));
     ps_client_close(c);
@@ -444,7 +444,7 @@ START_TEST(a_clock_of_a_job_that_has_none_is_refused)
 
     shards_start(&shards, 1);
     ps_client_close(open_with((struct ps_client_options){.mode = PS_ASYNC}, 0));
-    c = observe();
+    c = checkpoint_observe();
     ck_assert_int_eq(ps_client_checkpoint(c, dir, &o, 20000, NULL, &error), PS_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(error.text, "async"));
     ck_assert(!is_there(in_dir("never")) && !is_there(in_dir("never.partial")));
@@ -455,7 +455,7 @@ END_TEST
 
 /* A manifest that says what the files of m are, though their checksums are not those. */
 static void
-write_manifest(const struct making *m, struct checkpoint *c)
+write_manifest(const struct dir_writer *m, struct checkpoint *c)
 {
     char *text;
     struct stat st;
@@ -475,7 +475,7 @@ write_manifest(const struct making *m, struct checkpoint *c)
 
 /* A checkpoint that takes long to read: one variable, a hole of 32 GiB. */
 static void
-make_huge(struct making *m)
+make_huge(struct dir_writer *m)
 {
     Psd__Declare declare = PSD__DECLARE__INIT;
     Psd__Initializer init = PSD__INITIALIZER__INIT;
@@ -494,24 +494,24 @@ make_huge(struct making *m)
     sgd.learning_rate = 1;
     FINE(checkpoint_set_job(&c, &job, &job, &error));
     FINE(checkpoint_add(&c, &declare, &declare, &error));
-    FINE(making_begin(m, dir, "huge", false, &error));
-    FINE(making_files(m, &c, &error));
+    FINE(dir_writer_begin(m, dir, "huge", false, &error));
+    FINE(dir_writer_files(m, &c, &error));
     write_manifest(m, &c);
     checkpoint_finish(&c);
 }
 
 START_TEST(checksums_end_by_the_deadline)
 {
-    struct making m;
+    struct dir_writer m;
     ps_client *c;
 
     make_huge(&m);
     shards_start(&shards, 1);
-    c = observe();
+    c = checkpoint_observe();
     ck_assert_int_eq(ps_client_restore(c, m.partial, NULL, 300, &error), PS_ERR_TIMEOUT);
     ck_assert_ptr_nonnull(strstr(error.text, "300 ms were over at the checksum of weights.safetensors"));
     ps_client_close(c);
-    making_close(&m);
+    dir_writer_close(&m);
     shards_stop(&shards);
 }
 END_TEST
@@ -520,7 +520,7 @@ END_TEST
 
 /* Answer one request of a client: about this job. NULL: it does not answer whether it could restore, either. */
 static void
-answer(struct probe *p, const char *job)
+checkpoint_answer(struct probe *p, const char *job)
 {
     Psd__Welcome welcome = PSD__WELCOME__INIT;
     Psd__Report report = PSD__REPORT__INIT;
@@ -552,7 +552,7 @@ be_a_shard(int listener, const char *job)
     struct probe p = {.fd = accept(listener, NULL, NULL)};
 
     while (probe_receive(&p))
-        answer(&p, job);
+        checkpoint_answer(&p, job);
     probe_close(&p);
     _exit(0);
 }
@@ -604,7 +604,7 @@ START_TEST(a_restore_that_takes_too_long_says_what_became_of_the_data)
 
     shards_start(&shards, 1);
     worker = open_with((struct ps_client_options){0}, 0);
-    checkpoint("one", 0);
+    checkpoint_take("one", 0);
     ps_client_abandon(worker);
     shards_stop(&shards);
     pid = open_liar(_i == 0 ? NULL : "train", &c);
@@ -622,7 +622,7 @@ START_TEST(one_that_is_given_up_is_removed)
 
     shards_start(&shards, 1);
     worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
-    c = observe();
+    c = checkpoint_observe();
     ck_assert_int_eq(ps_client_checkpoint(c, dir,
                                           &(struct ps_checkpoint_options){.name = "late", .at_clock = 1, .clock = 99},
                                           200, NULL, &error),
@@ -652,7 +652,7 @@ processor_seconds(pid_t pid)
 
 START_TEST(one_that_waits_for_its_rate_leaves_the_processor_alone)
 {
-    struct worker w[WORKERS];
+    struct checkpoint_worker w[WORKERS];
     double began, took, processor;
 
     shards_start_with(&shards, 1, &(struct shards_options){.more = (const char *const[]){"--save-rate", "1MiB", NULL}});
@@ -661,7 +661,7 @@ START_TEST(one_that_waits_for_its_rate_leaves_the_processor_alone)
     close_both(w);
     began = now_s();
     processor = processor_seconds(shards.pids[0]);
-    checkpoint("slow", 0); /* of 4 MB, MiB by MiB */
+    checkpoint_take("slow", 0); /* of 4 MB, MiB by MiB */
     took = now_s() - began;
     processor = processor_seconds(shards.pids[0]) - processor;
     ck_assert_double_gt(took, 2);
@@ -673,7 +673,7 @@ END_TEST
 enum harm { HARM_FLIP_FIRST, HARM_FLIP_MIDDLE, HARM_FLIP_LAST, HARM_CUT, HARM_GROW, HARM_REMOVE, HARMS };
 
 static void
-harm(const char *path, enum harm what)
+checkpoint_harm(const char *path, enum harm what)
 {
     int fd = open(path, O_RDWR);
     struct stat st;
@@ -697,14 +697,14 @@ harm(const char *path, enum harm what)
 START_TEST(what_is_damaged_is_refused_and_nothing_changes)
 {
     static const char *const files[] = {"manifest.json", "weights.safetensors", "slots.safetensors"};
-    struct worker w[WORKERS];
+    struct checkpoint_worker w[WORKERS];
     char command[600], path[256];
 
     shards_start(&shards, 1);
     open_both(w);
     train_until(w, 1);
     close_both(w);
-    checkpoint("good", 0);
+    checkpoint_take("good", 0);
     shards_stop(&shards);
     shards_start(&shards, 2);
     for (size_t f = 0; f < ARRAY_LEN(files); f++)
@@ -712,12 +712,13 @@ START_TEST(what_is_damaged_is_refused_and_nothing_changes)
             snprintf(command, sizeof command, "rm -rf %s/bad && cp -r %s/good %s/bad", dir, dir, dir);
             ck_assert_int_eq(system(command), 0);
             snprintf(path, sizeof path, "%s/bad/%s", dir, files[f]);
-            harm(path, (enum harm)what);
-            ck_assert_msg(restore(in_dir("bad")) == PS_ERR_DATA, "%s, harm %d: %s", files[f], what, error.text);
+            checkpoint_harm(path, (enum harm)what);
+            ck_assert_msg(checkpoint_restore(in_dir("bad")) == PS_ERR_DATA, "%s, harm %d: %s", files[f], what,
+                          error.text);
             ck_assert_msg(strstr(error.text, files[f]) != NULL, "%s is not named: %s", files[f], error.text);
         }
-    ck_assert_int_eq(restore(in_dir("nowhere")), PS_ERR_IO);
-    FINE(restore(in_dir("good"))); /* all that time the shards were empty */
+    ck_assert_int_eq(checkpoint_restore(in_dir("nowhere")), PS_ERR_IO);
+    FINE(checkpoint_restore(in_dir("good"))); /* all that time the shards were empty */
     shards_stop(&shards);
 }
 END_TEST
@@ -762,20 +763,20 @@ START_TEST(a_shard_verifies_what_it_loads)
     static const char *const more[] = {"--cluster", "psd", "--log-level", "info", NULL};
     struct checkpoint_source source;
     struct checkpoint_stamps stamps;
-    struct worker w[WORKERS];
+    struct checkpoint_worker w[WORKERS];
     char path[256], want[CHECKPOINT_DIGEST + 64];
 
     shards_start(&shards, 1);
     open_both(w);
     train_until(w, 1);
     close_both(w);
-    checkpoint("one", 0);
+    checkpoint_take("one", 0);
     shards_stop(&shards);
     shards_start_with(&shards, 1, &(struct shards_options){.more = more, .log = true});
     FINE(checkpoint_source_open(in_dir("one"), NULL, &source, &error));
     snprintf(want, sizeof want, "the manifest says %s", source.manifest.files[CHECKPOINT_WEIGHTS].sha256);
     snprintf(path, sizeof path, "%s/one/weights.safetensors", dir);
-    harm(path, HARM_FLIP_MIDDLE);
+    checkpoint_harm(path, HARM_FLIP_MIDDLE);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(ask_to_restore(in_dir("one"), i == 0, NULL), PS_ERR_DATA);
         ck_assert_msg(strstr(error.text, "weights.safetensors: it is damaged: its SHA-256 is ") != NULL &&
@@ -786,7 +787,7 @@ START_TEST(a_shard_verifies_what_it_loads)
     stamps.of[0]++; /* of another file: the claim is worth nothing */
     ck_assert_int_eq(ask_to_restore(in_dir("one"), false, stamps.of), PS_ERR_DATA);
     ck_assert_uint_eq(times_said("restore begins"), 0);
-    harm(path, HARM_FLIP_MIDDLE); /* back again */
+    checkpoint_harm(path, HARM_FLIP_MIDDLE); /* back again */
     FINE(ask_to_restore(in_dir("one"), true, NULL));
     ck_assert_uint_eq(times_said("checkpoint verified"), 1);
     FINE(ask_to_restore(in_dir("one"), false, NULL)); /* known from the question before */
@@ -814,7 +815,7 @@ ask_about(struct probe *p, const char *path)
 }
 
 static enum ps_err
-refusal(struct probe *p)
+checkpoint_refusal(struct probe *p)
 {
     ck_assert(probe_receive(p));
     ck_assert_int_eq(p->msg.type, MSG_ERROR);
@@ -826,7 +827,7 @@ START_TEST(who_asks_about_a_large_checkpoint_holds_nobody_up_for_ever)
 {
     static const char *const more[] = {"--cluster", "psd", "--log-level", "info", NULL};
     const uint32_t over = 3;
-    struct making m;
+    struct dir_writer m;
     struct probe first, second;
 
     make_huge(&m);
@@ -839,32 +840,32 @@ START_TEST(who_asks_about_a_large_checkpoint_holds_nobody_up_for_ever)
     for (uint32_t i = 0; i < RESTORE_REQUESTS_MAX + over; i++)
         ask_about(&second, in_dir("none"));
     for (uint32_t i = 0; i < over; i++) {
-        ck_assert_int_eq(refusal(&second), PS_ERR_LIMIT);
+        ck_assert_int_eq(checkpoint_refusal(&second), PS_ERR_LIMIT);
         ck_assert_uint_gt(second.msg.request, RESTORE_REQUESTS_MAX + 1); /* its first was the hello */
     }
     probe_close(&first);
     for (uint32_t i = 0; i < RESTORE_REQUESTS_MAX; i++)
-        ck_assert_int_ne(refusal(&second), PS_ERR_LIMIT);
+        ck_assert_int_ne(checkpoint_refusal(&second), PS_ERR_LIMIT);
     ck_assert_uint_eq(times_said("checkpoint verified"), 0);
     probe_close(&second);
-    making_close(&m);
+    dir_writer_close(&m);
     shards_stop(&shards);
 }
 END_TEST
 
 START_TEST(a_cluster_that_holds_something_else_says_what)
 {
-    struct worker w[WORKERS];
+    struct checkpoint_worker w[WORKERS];
     ps_client *c;
 
     shards_start(&shards, 1);
     open_both(w);
     close_both(w);
-    checkpoint("sync", 0);
+    checkpoint_take("sync", 0);
     shards_stop(&shards);
     shards_start(&shards, 2);
     c = open_with((struct ps_client_options){.mode = PS_ASYNC}, 0);
-    ck_assert_int_eq(restore(in_dir("sync")), PS_ERR_MISMATCH);
+    ck_assert_int_eq(checkpoint_restore(in_dir("sync")), PS_ERR_MISMATCH);
     ck_assert_ptr_nonnull(strstr(error.text, "sync(2 of 2)"));
     FINE(ps_client_tick(c, &error)); /* and nobody was disturbed */
     ps_client_close(c);
@@ -894,11 +895,11 @@ START_TEST(a_worker_that_lives_on_is_told_and_goes_on)
     worker = open_with((struct ps_client_options){.on_event = note_event, .on_event_arg = &told}, 0);
     FINE(ps_client_declare(worker, &spec, &v, &error));
     FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
-    checkpoint("one", 0);
+    checkpoint_take("one", 0);
     for (int i = 0; i < 2; i++)
         FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
     ck_assert_int_eq(ps_client_restore(worker, in_dir("one"), NULL, 60000, &error), PS_ERR_INVALID);
-    FINE(restore(in_dir("one")));
+    FINE(checkpoint_restore(in_dir("one")));
     FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
     FINE(ps_client_pull(worker, 1, &v, (float *[]){out}, NULL, &error));
     ck_assert_float_eq(out[0], -2); /* the checkpoint's one, and the one after it */
@@ -916,13 +917,13 @@ START_TEST(psd_begins_with_a_checkpoint_once)
 {
     struct shards_options o = {.log = true};
     const char *more[] = {"--restore", NULL, NULL};
-    struct worker w[WORKERS];
+    struct checkpoint_worker w[WORKERS];
 
     shards_start(&shards, 1);
     open_both(w);
     train_until(w, 3);
     close_both(w);
-    checkpoint("three", 0);
+    checkpoint_take("three", 0);
     shards_stop(&shards);
     more[1] = in_dir("latest");
     o.more = more;
@@ -930,7 +931,7 @@ START_TEST(psd_begins_with_a_checkpoint_once)
     open_both(w); /* who comes early waits */
     ck_assert_uint_eq(ps_client_clock(w[0].client), 3);
     close_both(w);
-    checkpoint("again", 0);
+    checkpoint_take("again", 0);
     check_same("three", "again");
     shards_kill(&shards, 0);
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
@@ -946,7 +947,7 @@ START_TEST(a_start_that_verifies_ends_when_it_is_told_to)
 {
     char live[96], said[4096] = "";
     int out[2], status;
-    struct making m;
+    struct dir_writer m;
     size_t len = 0;
     ssize_t n;
     pid_t pid;
@@ -973,7 +974,7 @@ START_TEST(a_start_that_verifies_ends_when_it_is_told_to)
     said[MAX(n, 0)] = '\0';
     ck_assert_msg(strstr(said, "stopped by a signal before it served") != NULL, "%s", said);
     close(out[0]);
-    making_close(&m);
+    dir_writer_close(&m);
 }
 END_TEST
 
@@ -987,7 +988,7 @@ START_TEST(a_root_is_not_left)
     ck_assert_int_eq(symlink(dir, in_dir("root/link")), 0);
     shards_start_with(&shards, 1, &o);
     ps_client_close(open_with((struct ps_client_options){0}, 0));
-    c = observe();
+    c = checkpoint_observe();
     FINE(ps_client_checkpoint(c, in_dir("root"), &(struct ps_checkpoint_options){.name = "in"}, 20000, NULL, &error));
     ck_assert_int_eq(ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = "out"}, 20000, NULL, &error),
                      PS_ERR_INVALID);
@@ -1008,27 +1009,27 @@ END_TEST
 START_TEST(what_was_restored_survives_a_loss_of_power)
 {
     struct shards_options o = {.durable = true};
-    struct worker w[WORKERS];
+    struct checkpoint_worker w[WORKERS];
     char command[256];
 
     shards_start(&shards, 1);
     open_both(w);
     train_until(w, 2);
     close_both(w);
-    checkpoint("two", 0);
+    checkpoint_take("two", 0);
     shards_stop(&shards);
     shards_start_with(&shards, 2, &o);
     open_both(w);
     train_until(w, 3); /* another state, in the save that comes first */
     close_both(w);
-    FINE(restore(in_dir("two")));
+    FINE(checkpoint_restore(in_dir("two")));
     for (uint32_t i = 0; i < 2; i++) {
         shards_kill(&shards, i);
         snprintf(command, sizeof command, "rm -r %s/%u", shards.directory, i);
         ck_assert_int_eq(system(command), 0);
         shards_restart(&shards, i);
     }
-    checkpoint("again", 0);
+    checkpoint_take("again", 0);
     check_same("two", "again");
     shards_stop(&shards);
 }
@@ -1051,19 +1052,19 @@ START_TEST(a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it)
     c = open_with((struct ps_client_options){0}, 0);
     FINE(ps_client_declare(c, &spec, &v, &error));
     ps_client_close(c);
-    checkpoint("big", 0);
+    checkpoint_take("big", 0);
     shards_stop(&shards);
     shards_start_with(&shards, 2, &o);
     if ((pid = fork()) == 0)
-        _exit(restore(in_dir("big")) == PS_OK ? 0 : 1);
+        _exit(checkpoint_restore(in_dir("big")) == PS_OK ? 0 : 1);
     while (strstr(shards_log(&shards, 1), "restore begins") == NULL)
         usleep(500); /* as above */
     shards_kill(&shards, 1);
     shards_restart(&shards, 1);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-    FINE(ps_client_attach(c = observe(), "big", &v, &error));
+    FINE(ps_client_attach(c = checkpoint_observe(), "big", &v, &error));
     ps_client_close(c);
-    checkpoint("again", 0);
+    checkpoint_take("again", 0);
     check_same("big", "again");
     shards_stop(&shards);
 }
@@ -1084,11 +1085,11 @@ START_TEST(a_shard_that_is_killed_while_it_saves_what_it_restored_saves_it)
     c = open_with((struct ps_client_options){0}, 0);
     FINE(ps_client_declare(c, &spec, &v, &error));
     ps_client_close(c);
-    checkpoint("big", 0);
+    checkpoint_take("big", 0);
     shards_stop(&shards);
     shards_start_with(&shards, 1, &o);
     if ((pid = fork()) == 0)
-        _exit(restore(in_dir("big")) == PS_OK ? 0 : 1);
+        _exit(checkpoint_restore(in_dir("big")) == PS_OK ? 0 : 1);
     while (strstr(shards_log(&shards, 0), "restore filled") == NULL)
         usleep(500); /* as above */
     shards_kill(&shards, 0);
@@ -1105,13 +1106,13 @@ START_TEST(a_shard_that_is_killed_while_it_saves_what_it_restored_saves_it)
 END_TEST
 
 static Suite *
-make(void)
+checkpoint_make(void)
 {
     Suite *suite = suite_create("checkpoint");
     TCase *tc = tcase_create("checkpoint"), *killed = tcase_create("killed");
 
     tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, checkpoint_setup, checkpoint_teardown);
     tcase_add_test(tc, training_goes_on_bitwise_on_any_number_of_shards);
     tcase_add_test(tc, weights_in_the_file_are_those_that_workers_pull);
     tcase_add_test(tc, the_newest_are_kept_and_latest_leads_to_the_last);
@@ -1136,11 +1137,11 @@ make(void)
     tcase_add_test(tc, what_was_restored_survives_a_loss_of_power);
     suite_add_tcase(suite, tc);
     tcase_set_timeout(killed, 60);
-    tcase_add_checked_fixture(killed, setup, teardown);
+    tcase_add_checked_fixture(killed, checkpoint_setup, checkpoint_teardown);
     tcase_add_test(killed, a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it);
     tcase_add_test(killed, a_shard_that_is_killed_while_it_saves_what_it_restored_saves_it);
     suite_add_tcase(suite, killed);
     return suite;
 }
 
-CHECK_MAIN(make)
+CHECK_MAIN(checkpoint_make)

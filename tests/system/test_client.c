@@ -16,7 +16,7 @@
 #include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/system/fine.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 #define BIG 1500000 /* elements: 6 MB, blocks of all sizes */
@@ -25,13 +25,13 @@ static struct shards shards;
 static struct ps_error error;
 
 static void
-setup(void)
+client_setup(void)
 {
     shards_start(&shards, 2);
 }
 
 static void
-teardown(void)
+client_teardown(void)
 {
     shards_stop(&shards);
 }
@@ -73,7 +73,7 @@ open_one(void)
 
 /* float32[n] of zeros; a push of g makes it g less. */
 static ps_var *
-declare(ps_client *c, const char *name, uint64_t n)
+client_declare(ps_client *c, const char *name, uint64_t n)
 {
     struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {n}, .optimizer = {.learning_rate = 1}};
     ps_var *v;
@@ -83,7 +83,7 @@ declare(ps_client *c, const char *name, uint64_t n)
 }
 
 static float *
-floats(size_t n, float value)
+client_floats(size_t n, float value)
 {
     float *f = malloc(n * sizeof *f);
 
@@ -93,19 +93,19 @@ floats(size_t n, float value)
 }
 
 static void
-push(ps_client *c, ps_var *v, const float *grad)
+client_push(ps_client *c, ps_var *v, const float *grad)
 {
     FINE(ps_client_push(c, 1, &v, &grad, NULL, &error));
 }
 
 static void
-pull(ps_client *c, ps_var *v, float *out)
+client_pull(ps_client *c, ps_var *v, float *out)
 {
     FINE(ps_client_pull(c, 1, &v, &out, NULL, &error));
 }
 
 static void
-finish(ps_op *op)
+client_finish(ps_op *op)
 {
     FINE(ps_op_wait(op, -1, &error));
     ps_op_free(op);
@@ -125,8 +125,8 @@ check_all(const float *x, size_t n, float value)
 static void
 train_a_little(ps_client *c)
 {
-    ps_var *big = declare(c, "big", BIG), *scalar, *vars[2];
-    float *grad = floats(BIG, 0), *out = floats(BIG, 9), one = 1, got[1] = {9};
+    ps_var *big = client_declare(c, "big", BIG), *scalar, *vars[2];
+    float *grad = client_floats(BIG, 0), *out = client_floats(BIG, 9), one = 1, got[1] = {9};
     struct ps_var_spec spec = {
         .name = "scalar", .rank = 0, .init = {PS_INIT_CONSTANT, 5, 0, 0}, .optimizer = {.learning_rate = 1}};
     struct ps_client_stats stats;
@@ -174,8 +174,8 @@ END_TEST
 START_TEST(push_pull_gives_the_value_after_the_update)
 {
     ps_client *c = open_one();
-    ps_var *v = declare(c, "w", BIG);
-    float *grad = floats(BIG, 2), *out = floats(BIG, 0);
+    ps_var *v = client_declare(c, "w", BIG);
+    float *grad = client_floats(BIG, 2), *out = client_floats(BIG, 0);
 
     FINE(ps_client_push_pull(c, 1, &v, (const float *[]){grad}, (float *[]){out}, NULL, &error));
     check_all(out, BIG, -2);
@@ -193,8 +193,8 @@ END_TEST
 START_TEST(started_operations_take_effect_in_order)
 {
     ps_client *c = open_one();
-    ps_var *v = declare(c, "w", 1000);
-    float *grad = floats(1000, 1), *out = floats(1000, 0), *last = floats(1000, 0);
+    ps_var *v = client_declare(c, "w", 1000);
+    float *grad = client_floats(1000, 1), *out = client_floats(1000, 0), *last = client_floats(1000, 0);
     ps_op *ops[20];
     size_t first;
 
@@ -226,7 +226,7 @@ END_TEST
 START_TEST(small_push_is_held_behind_another_until_it_is_flushed)
 {
     ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
-    ps_var *v = declare(c, "v", 4), *seen = declare(other, "v", 4);
+    ps_var *v = client_declare(c, "v", 4), *seen = client_declare(other, "v", 4);
     const float grad[4] = {1, 1, 1, 1}, *grads = grad;
     float got[4];
     ps_op *op[2];
@@ -234,16 +234,16 @@ START_TEST(small_push_is_held_behind_another_until_it_is_flushed)
     for (int i = 0; i < 2; i++)
         FINE(ps_client_push_start(c, 1, &v, &grads, NULL, &op[i], &error));
     do
-        pull(other, seen, got);
+        client_pull(other, seen, got);
     while (got[0] == 0);
     check_all(got, 4, -1);
     ps_client_flush(c);
     do
-        pull(other, seen, got);
+        client_pull(other, seen, got);
     while (got[0] == -1);
     check_all(got, 4, -2);
     for (int i = 0; i < 2; i++)
-        finish(op[i]);
+        client_finish(op[i]);
     ps_client_flush(NULL);
     ps_client_close(other);
     ps_client_close(c);
@@ -254,15 +254,15 @@ END_TEST
 START_TEST(small_pull_is_held_behind_another_until_something_waits)
 {
     ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
-    ps_var *v = declare(c, "v", 4), *seen = declare(other, "v", 4);
+    ps_var *v = client_declare(c, "v", 4), *seen = client_declare(other, "v", 4);
     float grad[4] = {1, 1, 1, 1}, first[4], second[4], *outs[2] = {first, second};
     ps_op *op[2];
 
     for (int i = 0; i < 2; i++)
         FINE(ps_client_pull_start(c, 1, &v, &outs[i], NULL, &op[i], &error));
-    push(other, seen, grad);
+    client_push(other, seen, grad);
     for (int i = 0; i < 2; i++)
-        finish(op[1 - i]);
+        client_finish(op[1 - i]);
     check_all(second, 4, -1);
     ps_client_close(other);
     ps_client_close(c);
@@ -274,7 +274,7 @@ END_TEST
 START_TEST(pull_is_not_held_behind_pushes)
 {
     ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
-    ps_var *v = declare(c, "v", 4), *seen = declare(other, "v", 4);
+    ps_var *v = client_declare(c, "v", 4), *seen = client_declare(other, "v", 4);
     const float grad[4] = {1, 1, 1, 1}, *grads = grad;
     float got[4], out[4], *outs = out;
     ps_op *op[3];
@@ -283,10 +283,10 @@ START_TEST(pull_is_not_held_behind_pushes)
         FINE(ps_client_push_start(c, 1, &v, &grads, NULL, &op[i], &error));
     FINE(ps_client_pull_start(c, 1, &v, &outs, NULL, &op[2], &error));
     do /* it has sent the second push as well */
-        pull(other, seen, got);
+        client_pull(other, seen, got);
     while (got[0] != -2);
     for (int i = 0; i < 3; i++)
-        finish(op[i]);
+        client_finish(op[i]);
     check_all(out, 4, -2);
     ps_client_close(other);
     ps_client_close(c);
@@ -296,17 +296,17 @@ END_TEST
 START_TEST(only_changed_blocks_travel)
 {
     ps_client *c = open_one();
-    ps_var *v = declare(c, "w", BIG);
-    float *grad = floats(BIG, 1), *out = floats(BIG, 0);
+    ps_var *v = client_declare(c, "w", BIG);
+    float *grad = client_floats(BIG, 1), *out = client_floats(BIG, 0);
     struct ps_pull_options o = {.only_changed = 1};
     ps_op *op;
 
-    pull(c, v, out);
+    client_pull(c, v, out);
     FINE(ps_client_pull_start(c, 1, &v, &out, &o, &op, &error));
     FINE(ps_op_wait(op, -1, &error));
     ck_assert_uint_eq(ps_op_blocks_transferred(op), 0);
     ps_op_free(op);
-    push(c, v, grad);
+    client_push(c, v, grad);
     FINE(ps_client_pull_start(c, 1, &v, &out, &o, &op, &error));
     FINE(ps_op_wait(op, -1, &error));
     ck_assert_uint_eq(ps_op_blocks_transferred(op), ps_var_blocks(v));
@@ -321,11 +321,11 @@ END_TEST
 START_TEST(cancelled_pull_leaves_its_buffer_alone)
 {
     ps_client *c = open_one();
-    ps_var *v = declare(c, "w", BIG);
-    float *grad = floats(BIG, 1), *out = floats(BIG, 0);
+    ps_var *v = client_declare(c, "w", BIG);
+    float *grad = client_floats(BIG, 1), *out = client_floats(BIG, 0);
     ps_op *op;
 
-    push(c, v, grad);
+    client_push(c, v, grad);
     for (int turns = 0; turns < 30; turns++) {
         FINE(ps_client_pull_start(c, 1, &v, &out, NULL, &op, &error));
         for (int i = 0; i < turns; i++)
@@ -336,10 +336,10 @@ START_TEST(cancelled_pull_leaves_its_buffer_alone)
             out[i] = 7;
         ck_assert(ps_op_result(op, NULL) == PS_ERR_CANCELLED || ps_op_result(op, NULL) == PS_OK);
         ps_op_free(op);
-        push(c, v, grad);
+        client_push(c, v, grad);
         check_all(out, BIG, 7);
     }
-    pull(c, v, out);
+    client_pull(c, v, out);
     check_all(out, BIG, -31);
     ps_client_close(c);
     free(grad);
@@ -350,8 +350,8 @@ END_TEST
 START_TEST(cancelled_push_counts_once_or_not_at_all)
 {
     ps_client *c = open_one();
-    ps_var *v = declare(c, "w", BIG);
-    float *grad = floats(BIG, 1), *out = floats(BIG, 0);
+    ps_var *v = client_declare(c, "w", BIG);
+    float *grad = client_floats(BIG, 1), *out = client_floats(BIG, 0);
     ps_op *op;
 
     for (int turns = 0; turns < 20; turns++) {
@@ -365,8 +365,8 @@ START_TEST(cancelled_push_counts_once_or_not_at_all)
         for (size_t i = 0; i < BIG; i++)
             grad[i] = 1;
     }
-    push(c, v, grad);
-    pull(c, v, out);
+    client_push(c, v, grad);
+    client_pull(c, v, out);
     for (size_t i = 0; i < BIG; i++)
         if (!(out[i] <= -1 && out[i] >= -21 && out[i] == floorf(out[i])))
             ck_abort_msg("element %zu is %g", i, (double)out[i]);
@@ -405,8 +405,8 @@ START_TEST(every_push_counts_once_through_crashes)
     struct told told = {.code = PS_OK};
     struct ps_client_options o = {.progress_thread = _i, .on_event = note_event, .on_event_arg = &told};
     ps_client *c = open_task(1, 0, &o);
-    ps_var *v = declare(c, "w", 300000);
-    float *grad = floats(300000, 1), *out = floats(300000, 0);
+    ps_var *v = client_declare(c, "w", 300000);
+    float *grad = client_floats(300000, 1), *out = client_floats(300000, 0);
     struct ps_client_stats stats;
     ps_op *ops[8];
 
@@ -424,7 +424,7 @@ START_TEST(every_push_counts_once_through_crashes)
             ps_op_free(ops[i]);
         FINE(ps_client_tick(c, &error));
     }
-    pull(c, v, out);
+    client_pull(c, v, out);
     check_all(out, 300000, -48);
     ps_client_stats(c, &stats);
     ck_assert_uint_ge(stats.reconnects, 6);
@@ -442,21 +442,21 @@ START_TEST(shard_that_lost_its_data_is_told_and_filled_anew)
     struct told told = {.code = PS_OK};
     struct ps_client_options o = {.on_event = note_event, .on_event_arg = &told};
     ps_client *c = open_task(1, 0, &o);
-    ps_var *v = declare(c, "w", 5000);
-    float *grad = floats(5000, 1), *out = floats(5000, 0);
+    ps_var *v = client_declare(c, "w", 5000);
+    float *grad = client_floats(5000, 1), *out = client_floats(5000, 0);
     char command[sizeof shards.directory + 32];
 
-    push(c, v, grad);
+    client_push(c, v, grad);
     FINE(ps_client_tick(c, &error));
-    pull(c, v, out);
+    client_pull(c, v, out);
     for (uint32_t i = 0; i < 2; i++) {
         shards_kill(&shards, i);
         snprintf(command, sizeof command, "rm -r %s/%u", shards.directory, i);
         ck_assert_int_eq(system(command), 0);
         shards_restart(&shards, i);
     }
-    push(c, v, grad);
-    pull(c, v, out);
+    client_push(c, v, grad);
+    client_pull(c, v, out);
     check_all(out, 5000, -1);
     ck_assert_int_eq(told.code, PS_ERR_ROLLED_BACK);
     ck_assert_ptr_nonnull(strstr(told.text, ": 1 acknowledged push of this worker is gone"));
@@ -507,7 +507,7 @@ START_TEST(a_client_leaves_signals_alone_and_lives_on_when_a_shard_dies)
 {
     struct ps_client_options o = {.transport = _i % 2 == 0 ? PS_TRANSPORT_AUTO : PS_TRANSPORT_TCP,
                                   .progress_thread = _i / 2};
-    float *grad = floats(BIG, 1), *out = floats(BIG, 0);
+    float *grad = client_floats(BIG, 1), *out = client_floats(BIG, 0);
     struct signals before;
     ps_client *c;
     ps_var *v;
@@ -516,8 +516,8 @@ START_TEST(a_client_leaves_signals_alone_and_lives_on_when_a_shard_dies)
     signal(SIGPIPE, SIG_DFL);
     before = signals_now();
     c = open_task(1, 0, &o);
-    v = declare(c, "w", BIG);
-    push(c, v, grad);
+    v = client_declare(c, "w", BIG);
+    client_push(c, v, grad);
     ck_assert(signals_are(&before));
     kill(shards.pids[0], SIGSTOP); /* so that the push does not end before the shard does */
     FINE(ps_client_push_start(c, 1, &v, (const float *[]){grad}, NULL, &op, &error));
@@ -527,8 +527,8 @@ START_TEST(a_client_leaves_signals_alone_and_lives_on_when_a_shard_dies)
     ck_assert_int_eq(ps_client_pull(c, 1, &v, &out, &(struct ps_pull_options){.timeout_ms = 300}, &error),
                      PS_ERR_TIMEOUT);
     shards_restart(&shards, 0);
-    finish(op);
-    pull(c, v, out);
+    client_finish(op);
+    client_pull(c, v, out);
     check_all(out, BIG, -2);
     ps_client_close(c);
     ck_assert(signals_are(&before));
@@ -540,8 +540,8 @@ END_TEST
 START_TEST(unreachable_shard_is_named_when_the_wait_ends)
 {
     ps_client *c = open_one();
-    ps_var *v = declare(c, "w", 300000);
-    float *out = floats(300000, 0);
+    ps_var *v = client_declare(c, "w", 300000);
+    float *out = client_floats(300000, 0);
     uint64_t start = now_ms();
     const char *why = NULL;
     char waited[64];
@@ -558,7 +558,7 @@ START_TEST(unreachable_shard_is_named_when_the_wait_ends)
     ck_assert_msg(why != NULL, "%s", error.text);
     ck_assert_uint_le(now_ms() - start, 60000);
     shards_restart(&shards, 1);
-    pull(c, v, out);
+    client_pull(c, v, out);
     ps_client_close(c);
     free(out);
 }
@@ -567,7 +567,7 @@ END_TEST
 /* ---- Opening ---- */
 
 static int
-listener(uint16_t *port)
+client_listener(uint16_t *port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
@@ -602,7 +602,7 @@ START_TEST(port_that_speaks_http_is_said_so)
     pthread_t thread;
     char address[64];
     uint16_t port;
-    int fd = listener(&port);
+    int fd = client_listener(&port);
 
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     pthread_create(&thread, NULL, speak_http, &fd);
@@ -621,7 +621,7 @@ START_TEST(nobody_there_is_unreachable_and_silence_a_timeout)
     char address[64];
     ps_client *c;
     uint16_t port;
-    int fd = listener(&port);
+    int fd = client_listener(&port);
 
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     ck_assert_int_eq(try_open(address, 1, 0, &o, &c), PS_ERR_TIMEOUT);
@@ -641,7 +641,7 @@ START_TEST(an_observer_does_not_wait_for_a_shard_that_is_not_there)
     ps_client *c;
     uint16_t port;
 
-    close(listener(&port));
+    close(client_listener(&port));
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     ck_assert_int_eq(try_open(address, 1, 0, &o, &c), PS_ERR_UNREACHABLE);
     ck_assert_int_eq(try_open("unix:/nowhere/at.all", 1, 0, &o, &c), PS_ERR_UNREACHABLE);
@@ -743,7 +743,7 @@ END_TEST
 START_TEST(bad_gradient_is_refused_with_a_sentence)
 {
     ps_client *c = open_one();
-    ps_var *v = declare(c, "w", 10);
+    ps_var *v = client_declare(c, "w", 10);
     float grad[10] = {0}, out[10];
     struct ps_client_stats stats;
 
@@ -753,8 +753,8 @@ START_TEST(bad_gradient_is_refused_with_a_sentence)
     ps_client_stats(c, &stats);
     ck_assert_uint_eq(stats.refused, 1);
     grad[3] = 1;
-    push(c, v, grad);
-    pull(c, v, out);
+    client_push(c, v, grad);
+    client_pull(c, v, out);
     ck_assert_float_eq(out[3], -1);
     ps_client_close(c);
 }
@@ -766,7 +766,7 @@ START_TEST(other_declaration_is_a_mismatch_that_prints_both)
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {20}, .optimizer = {.learning_rate = 1}};
     ps_var *v;
 
-    declare(a, "w", 10);
+    client_declare(a, "w", 10);
     ck_assert_int_eq(ps_client_declare(b, &spec, &v, &error), PS_ERR_MISMATCH);
     ck_assert_ptr_nonnull(strstr(error.text, "[10]"));
     ck_assert_ptr_nonnull(strstr(error.text, "[20]"));
@@ -781,7 +781,7 @@ START_TEST(wrong_arguments_are_invalid)
 {
     ps_client *c = open_one(), *other;
     struct ps_client_options o = {.job = "other"};
-    ps_var *v = declare(c, "w", 10), *foreign;
+    ps_var *v = client_declare(c, "w", 10), *foreign;
     float buf[11];
     float *odd = (float *)(void *)((char *)buf + 2);
     struct ps_var_spec spec = {.name = "x", .rank = 1, .dims = {0}, .optimizer = {.learning_rate = 1}};
@@ -791,7 +791,7 @@ START_TEST(wrong_arguments_are_invalid)
     char *json;
 
     other = open_task(1, 0, &o);
-    foreign = declare(other, "w", 10);
+    foreign = client_declare(other, "w", 10);
     ck_assert_int_eq(ps_client_pull(c, 0, &v, (float *[]){buf}, NULL, &error), PS_ERR_INVALID);
     ck_assert_int_eq(ps_client_pull(c, 1, NULL, (float *[]){buf}, NULL, &error), PS_ERR_INVALID);
     ck_assert_int_eq(ps_client_pull(c, 1, &v, NULL, NULL, &error), PS_ERR_INVALID);
@@ -830,7 +830,7 @@ START_TEST(sync_pull_waits_and_the_timeout_names_the_worker)
 {
     struct ps_client_options o = {.mode = PS_SYNC};
     ps_client *a = open_task(2, 0, &o), *b = open_task(2, 1, &o);
-    ps_var *va = declare(a, "w", 10), *vb = declare(b, "w", 10);
+    ps_var *va = client_declare(a, "w", 10), *vb = client_declare(b, "w", 10);
     float ga[10], gb[10], out[10], *outs[1] = {out};
     const float *grads[1] = {ga}, *others[1] = {gb};
     const char *why = NULL;
@@ -891,24 +891,24 @@ START_TEST(lapsed_worker_is_told_and_rejoins_at_the_slowest_clock)
 {
     struct ps_client_options o = {.mode = PS_SSP, .bound = 1, .lease_ms = 60000, .timeout_ms = 20000};
     ps_client *a, *b = open_task(2, 1, &o);
-    ps_var *va, *vb = declare(b, "w", 10);
+    ps_var *va, *vb = client_declare(b, "w", 10);
     float grad[10] = {1}, out[10];
 
     o.lease_ms = 1500; /* within which it must declare, and later push */
     a = open_task(2, 0, &o);
-    va = declare(a, "w", 10);
+    va = client_declare(a, "w", 10);
     for (int i = 0; i < 5; i++) { /* a is silent: its lease ends and b goes on */
-        push(b, vb, grad);
+        client_push(b, vb, grad);
         FINE(ps_client_tick(b, &error));
-        pull(b, vb, out);
+        client_pull(b, vb, out);
     }
     ck_assert_int_eq(ps_client_push(a, 1, &va, (const float *[]){grad}, NULL, &error), PS_ERR_LEASE_LAPSED);
     ck_assert_int_eq(ps_client_tick(a, &error), PS_ERR_LEASE_LAPSED);
     FINE(ps_client_rejoin(a, -1, &error));
     ck_assert_uint_eq(ps_client_clock(a), 5);
-    push(a, va, grad);
+    client_push(a, va, grad);
     FINE(ps_client_tick(a, &error));
-    pull(b, vb, out);
+    client_pull(b, vb, out);
     ck_assert_float_eq(out[0], -6);
     ps_client_close(a);
     ps_client_close(b);
@@ -926,10 +926,10 @@ START_TEST(goodbye_frees_the_others_at_once)
     shards_start_with(&shards, 2, &(struct shards_options){.more = (const char *const[]){"--grace", "60s", NULL}});
     a = open_task(2, 0, &o);
     b = open_task(2, 1, &o);
-    v = declare(a, "w", 10);
+    v = client_declare(a, "w", 10);
     FINE(ps_client_tick(a, &error));
     ps_client_close(b);
-    pull(a, v, out);
+    client_pull(a, v, out);
     ps_client_close(a);
 }
 END_TEST
@@ -947,15 +947,15 @@ START_TEST(goodbye_waits_for_a_shard_that_starts_again)
     shards_start_with(&shards, 2, &(struct shards_options){.more = (const char *const[]){"--grace", "60s", NULL}});
     a = open_task(2, 0, &o);
     b = open_task(2, 1, &o);
-    va = declare(a, "w", 10);
-    vb = declare(b, "w", 10);
+    va = client_declare(a, "w", 10);
+    vb = client_declare(b, "w", 10);
     FINE(ps_client_tick(a, &error));
     shards_kill(&shards, 0);
     if (_i == 0)
         ck_assert_int_eq(ps_client_pull(b, 1, &vb, outs, &soon, &error), PS_ERR_TIMEOUT);
     shards_restart(&shards, 0);
     ps_client_close(b);
-    pull(a, va, out);
+    client_pull(a, va, out);
     ps_client_close(a);
 }
 END_TEST
@@ -965,15 +965,15 @@ END_TEST
 START_TEST(queries_are_json_by_the_protocols_names)
 {
     ps_client *c = open_one();
-    ps_var *v = declare(c, "w", 300000);
+    ps_var *v = client_declare(c, "w", 300000);
     struct ps_client_options o = {.observer = 1};
     ps_client *observer = open_task(1, 0, &o);
-    float *grad = floats(300000, 1);
+    float *grad = client_floats(300000, 1);
     json_t *root, *row;
     char *json;
     double us;
 
-    push(c, v, grad);
+    client_push(c, v, grad);
     FINE(ps_client_query(observer, 1, PS_QUERY_STATUS, NULL, -1, &json, &error));
     root = json_loads(json, 0, NULL);
     row = json_object_get(root, "status");
@@ -1036,7 +1036,7 @@ START_TEST(an_observer_attaches_and_pulls)
               *observer = open_task(1, 0, &(struct ps_client_options){.observer = 1, .timeout_ms = 20000});
     struct ps_client_options any = {.observer = 1, .any_cluster = 1}, other = {.observer = 1, .job = "other"};
     ps_client *stranger = open_task(1, 0, &any), *elsewhere = open_task(1, 0, &other);
-    float *grad = floats(600000, 1), *out = floats(600000, 7);
+    float *grad = client_floats(600000, 1), *out = client_floats(600000, 7);
     struct ps_var_spec spec = {.name = "w", .rank = 2, .dims = {300000, 2}, .optimizer = {.learning_rate = 1}};
     uint64_t lowest, highest;
     ps_var *w, *v, *again;
@@ -1050,7 +1050,7 @@ START_TEST(an_observer_attaches_and_pulls)
     ck_assert_uint_eq(ps_var_dim(v, 1), 2);
     ck_assert_uint_eq(ps_var_dim(v, 2), 0);
     ck_assert_str_eq(ps_var_name(v), "w");
-    push(worker, w, grad);
+    client_push(worker, w, grad);
     FINE(ps_client_pull(observer, 1, &v, (float *const[]){out}, NULL, &error));
     for (size_t i = 0; i < 600000; i++)
         if (out[i] != -1)
@@ -1086,7 +1086,7 @@ START_TEST(an_evaluator_waits_for_shards_that_start)
     char config[256];
     ps_var *v;
 
-    declare(worker, "w", 300000);
+    client_declare(worker, "w", 300000);
     ps_client_abandon(worker);
     snprintf(config, sizeof config,
              "{\"cluster\": {\"worker\": [\"w:1\"], \"ps\": [\"%s\", \"%s\"]},"
@@ -1115,8 +1115,8 @@ START_TEST(progress_thread_moves_things_while_the_caller_computes)
 {
     struct ps_client_options o = {.progress_thread = 1};
     ps_client *c = open_task(1, 0, &o);
-    ps_var *v = declare(c, "w", BIG);
-    float *grad = floats(BIG, 1), *out = floats(BIG, 0);
+    ps_var *v = client_declare(c, "w", BIG);
+    float *grad = client_floats(BIG, 1), *out = client_floats(BIG, 0);
     struct ps_client_stats before, stats = {0};
     ps_op *push_op, *pull_op;
     uint64_t start;
@@ -1152,7 +1152,7 @@ static void *
 use_client(void *arg)
 {
     struct user *u = arg;
-    float *grad = floats(3000, 1), *out = floats(3000, 0);
+    float *grad = client_floats(3000, 1), *out = client_floats(3000, 0);
     struct ps_error e;
     ps_op *ops[2];
 
@@ -1180,8 +1180,8 @@ START_TEST(many_threads_share_a_client_with_a_progress_thread)
     ps_client *c = open_task(1, 0, &o);
     struct user users[3];
     pthread_t threads[3];
-    float *out = floats(3000, 0);
-    ps_var *v = declare(c, "w", 3000);
+    float *out = client_floats(3000, 0);
+    ps_var *v = client_declare(c, "w", 3000);
 
     for (int i = 0; i < 3; i++) {
         users[i] = (struct user){c, v, i};
@@ -1189,7 +1189,7 @@ START_TEST(many_threads_share_a_client_with_a_progress_thread)
     }
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
-    pull(c, v, out);
+    client_pull(c, v, out);
     check_all(out, 3000, -300);
     ps_client_close(c);
     free(out);
@@ -1212,7 +1212,7 @@ make_suite(void)
     Suite *s = suite_create("client");
     TCase *t = tcase_create("client");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, client_setup, client_teardown);
     tcase_add_loop_test(t, push_and_pull_over_tcp_and_unix, 0, 2);
     tcase_add_test(t, push_pull_gives_the_value_after_the_update);
     tcase_add_test(t, started_operations_take_effect_in_order);
@@ -1223,7 +1223,7 @@ make_suite(void)
     tcase_add_test(t, cancelled_pull_leaves_its_buffer_alone);
     tcase_add_test(t, cancelled_push_counts_once_or_not_at_all);
     TCase *crash = tcase_create("crash");
-    tcase_add_checked_fixture(crash, setup, teardown);
+    tcase_add_checked_fixture(crash, client_setup, client_teardown);
     tcase_add_loop_test(crash, every_push_counts_once_through_crashes, 0, 2);
     suite_add_tcase(s, crash);
     tcase_add_test(t, shard_that_lost_its_data_is_told_and_filled_anew);

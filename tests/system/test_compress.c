@@ -15,7 +15,7 @@ enum { WORKERS = 2, STEPS = 260, BATCH = 64, PARAMS_MAX = 8, ROWS_MAX = BATCH };
 #define MARGIN 0.02 /* of accuracy on held-out examples: 6 of 300 */
 
 static void
-well(enum ps_err err, const struct ps_error *e)
+compress_well(enum ps_err err, const struct ps_error *e)
 {
     char line[PS_ERROR_LINE_MAX];
 
@@ -25,7 +25,7 @@ well(enum ps_err err, const struct ps_error *e)
 
 /* ---- A worker ---- */
 
-struct worker {
+struct compress_worker {
     ps_cluster *cluster;
     ps_client *client;
     ps_network *network;
@@ -38,22 +38,22 @@ struct worker {
 
 /* The network's progress thread: two clients of one thread wait for each other. */
 static void
-worker_open(struct worker *w, uint32_t task, ps_device *device, const char *job, const struct ps_compress *how)
+worker_open(struct compress_worker *w, uint32_t task, ps_device *device, const char *job, const struct ps_compress *how)
 {
     struct ps_client_options options = {
         .job = job, .mode = PS_SYNC, .compress = *how, .progress_thread = 1, .timeout_ms = 60000};
     struct ps_error e = {0};
 
-    *w = (struct worker){0};
-    well(digits_cluster(WORKERS, task, &w->cluster, &e), &e);
-    well(ps_client_open(w->cluster, &options, &w->client, &e), &e);
-    well(model_new(device, "dense 48, relu", &data, data.classes, ROWS_MAX, 5, &w->network, &e), &e);
+    *w = (struct compress_worker){0};
+    compress_well(digits_cluster(WORKERS, task, &w->cluster, &e), &e);
+    compress_well(ps_client_open(w->cluster, &options, &w->client, &e), &e);
+    compress_well(model_new(device, "dense 48, relu", &data, data.classes, ROWS_MAX, 5, &w->network, &e), &e);
     ck_assert_uint_le(ps_network_params(w->network), PARAMS_MAX);
-    well(ps_sampler_new(data.rows, BATCH, WORKERS, task, 11, &w->sampler, &e), &e);
+    compress_well(ps_sampler_new(data.rows, BATCH, WORKERS, task, 11, &w->sampler, &e), &e);
 }
 
 static void
-worker_close(struct worker *w)
+worker_close(struct compress_worker *w)
 {
     ps_client_close(w->client);
     ps_sampler_free(w->sampler);
@@ -63,7 +63,7 @@ worker_close(struct worker *w)
 
 /* The gradient of its slice of this step's batch, on its way. */
 static void
-worker_push(struct worker *w, uint64_t step)
+worker_push(struct compress_worker *w, uint64_t step)
 {
     uint64_t steps = ps_sampler_steps(w->sampler);
     struct ps_slice slice = ps_sampler_slice(w->sampler, step / steps, step % steps);
@@ -72,56 +72,56 @@ worker_push(struct worker *w, uint64_t step)
     struct ps_error e = {0};
 
     ps_dataset_gather(&data, slice.count, slice.index, w->x, w->labels);
-    well(ps_client_pull(w->client, n, w->vars, ps_network_values(w->network), NULL, &e), &e);
-    well(ps_network_gradient(w->network, &batch, ps_slice_scale_mean(&slice, WORKERS), step, NULL, &e), &e);
-    well(ps_client_push_start(w->client, n, w->vars, ps_network_gradients(w->network), NULL, &w->op, &e), &e);
+    compress_well(ps_client_pull(w->client, n, w->vars, ps_network_values(w->network), NULL, &e), &e);
+    compress_well(ps_network_gradient(w->network, &batch, ps_slice_scale_mean(&slice, WORKERS), step, NULL, &e), &e);
+    compress_well(ps_client_push_start(w->client, n, w->vars, ps_network_gradients(w->network), NULL, &w->op, &e), &e);
 }
 
 static void
-worker_wait(struct worker *w)
+worker_wait(struct compress_worker *w)
 {
     struct ps_error e = {0};
 
-    well(ps_op_wait(w->op, -1, &e), &e);
+    compress_well(ps_op_wait(w->op, -1, &e), &e);
     ps_op_free(w->op);
-    well(ps_client_tick(w->client, &e), &e);
+    compress_well(ps_client_tick(w->client, &e), &e);
 }
 
 /* ---- A run ---- */
 
-struct outcome {
+struct compress_outcome {
     double accuracy, loss; /* of held-out examples */
     double sent, plain;    /* bytes of gradients that travelled; that would have as float32 */
 };
 
-static struct outcome
-train(const char *job, const struct ps_compress *how)
+static struct compress_outcome
+compress_train(const char *job, const struct ps_compress *how)
 {
-    static struct worker w[WORKERS];
+    static struct compress_worker w[WORKERS];
     struct ps_batch all = {.rows = held_out.rows, .x = held_out.features, .labels = held_out.labels};
     struct ps_optimizer sgd;
     struct ps_network_result result;
     struct ps_client_stats stats;
-    struct outcome o = {0};
+    struct compress_outcome o = {0};
     ps_device *device;
     struct ps_error e = {0};
 
-    well(ps_device_open("cpu", &(struct ps_device_options){.threads = 1}, &device, &e), &e);
-    well(ps_optimizer_parse("sgd:learning_rate=0.5", &sgd, &e), &e);
+    compress_well(ps_device_open("cpu", &(struct ps_device_options){.threads = 1}, &device, &e), &e);
+    compress_well(ps_optimizer_parse("sgd:learning_rate=0.5", &sgd, &e), &e);
     for (uint32_t i = 0; i < WORKERS; i++)
         worker_open(&w[i], i, device, job, how);
     for (uint32_t i = 0; i < WORKERS; i++)
-        well(ps_network_declare(w[i].network, w[i].client, "", &sgd, w[i].vars, &e), &e);
+        compress_well(ps_network_declare(w[i].network, w[i].client, "", &sgd, w[i].vars, &e), &e);
     for (uint64_t step = 0; step < STEPS; step++) {
         for (uint32_t i = 0; i < WORKERS; i++)
             worker_push(&w[i], step);
         for (uint32_t i = 0; i < WORKERS; i++)
             worker_wait(&w[i]);
     }
-    well(ps_client_pull(w[0].client, ps_network_params(w[0].network), w[0].vars, ps_network_values(w[0].network), NULL,
-                        &e),
-         &e);
-    well(ps_network_evaluate(w[0].network, &all, &result, &e), &e);
+    compress_well(ps_client_pull(w[0].client, ps_network_params(w[0].network), w[0].vars,
+                                 ps_network_values(w[0].network), NULL, &e),
+                  &e);
+    compress_well(ps_network_evaluate(w[0].network, &all, &result, &e), &e);
     o.accuracy = (double)result.correct / (double)result.rows;
     o.loss = result.loss / (double)result.rows;
     for (uint32_t i = 0; i < WORKERS; i++) {
@@ -142,7 +142,7 @@ static const struct {
 
 START_TEST(every_encoding_is_as_accurate_as_float32)
 {
-    struct outcome plain = train("none", &(struct ps_compress){.kind = PS_COMPRESS_NONE}), o;
+    struct compress_outcome plain = compress_train("none", &(struct ps_compress){.kind = PS_COMPRESS_NONE}), o;
 
     fprintf(stderr, "# %-10s accuracy %.4f, loss %.4f, %6.1f KB a step and worker\n", "float32", plain.accuracy,
             plain.loss, plain.sent / STEPS / WORKERS / 1000);
@@ -152,7 +152,7 @@ START_TEST(every_encoding_is_as_accurate_as_float32)
         struct ps_compress how;
 
         ck_assert_int_eq(ps_compress_parse(codecs[i].text, &how, NULL), PS_OK);
-        o = train(codecs[i].text, &how);
+        o = compress_train(codecs[i].text, &how);
         fprintf(stderr, "# %-10s accuracy %.4f, loss %.4f, %6.1f KB a step and worker: %.1f times less\n",
                 codecs[i].text, o.accuracy, o.loss, o.sent / STEPS / WORKERS / 1000, o.plain / o.sent);
         ck_assert_msg(o.accuracy >= plain.accuracy - MARGIN, "%s: %.4f, float32 %.4f", codecs[i].text, o.accuracy,
@@ -164,7 +164,7 @@ START_TEST(every_encoding_is_as_accurate_as_float32)
 END_TEST
 
 static Suite *
-suite(void)
+compress_suite(void)
 {
     Suite *s = suite_create("compress");
     TCase *t = tcase_create("compress");
@@ -176,4 +176,4 @@ suite(void)
     return s;
 }
 
-CHECK_MAIN(suite)
+CHECK_MAIN(compress_suite)

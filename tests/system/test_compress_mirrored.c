@@ -18,24 +18,24 @@ enum { WORKERS_MAX = 4, FLOATS_MAX = 20000, FAILED = 3 };
 #define MARGIN 6 /* of 300 held-out images: 2 % */
 
 /* What a worker leaves for the test to look at. */
-struct left {
+struct mirrored_left {
     float weights[FLOATS_MAX];
     size_t len, correct;
     double loss;
     struct ps_strategy_stats stats;
     struct ps_error error;
 };
-static struct left *left; /* [WORKERS_MAX], shared */
+static struct mirrored_left *left; /* [WORKERS_MAX], shared */
 
 static void
-setup(void)
+mirrored_setup(void)
 {
     digits_setup(1);
     left = digits_share(WORKERS_MAX * sizeof *left);
 }
 
 static void
-teardown(void)
+mirrored_teardown(void)
 {
     munmap(left, WORKERS_MAX * sizeof *left);
     digits_teardown();
@@ -43,7 +43,8 @@ teardown(void)
 
 /* ---- Workers ---- */
 
-typedef enum ps_err (*worker_body)(const ps_cluster *cluster, struct left *mine, const void *arg, struct ps_error *e);
+typedef enum ps_err (*worker_body)(const ps_cluster *cluster, struct mirrored_left *mine, const void *arg,
+                                   struct ps_error *e);
 
 static _Noreturn void
 worker_main(uint32_t workers, uint32_t task, worker_body body, const void *arg)
@@ -59,7 +60,7 @@ worker_main(uint32_t workers, uint32_t task, worker_body body, const void *arg)
 }
 
 static void
-run(uint32_t workers, worker_body body, const void *arg, int want)
+mirrored_run(uint32_t workers, worker_body body, const void *arg, int want)
 {
     pid_t pid[WORKERS_MAX];
     int status;
@@ -85,7 +86,7 @@ run(uint32_t workers, worker_body body, const void *arg, int want)
 
 /* arg: the encoding's text. */
 static enum ps_err
-train_digits(const ps_cluster *cluster, struct left *mine, const void *arg, struct ps_error *e)
+train_digits(const ps_cluster *cluster, struct mirrored_left *mine, const void *arg, struct ps_error *e)
 {
     struct digits_words words;
     struct digits_options options;
@@ -119,7 +120,7 @@ START_TEST(every_encoding_is_as_accurate_as_float32)
     const uint32_t workers = 2 + (uint32_t)_i;
     size_t plain;
 
-    run(workers, train_digits, "none", 0);
+    mirrored_run(workers, train_digits, "none", 0);
     plain = left[0].correct;
     fprintf(stderr, "# %u workers, %-10s %zu of 300, loss %.4f, %6.1f KB a step and worker\n", workers, "float32",
             plain, left[0].loss, (double)left[0].stats.gradient_sent / (double)left[0].stats.steps / 1000);
@@ -128,7 +129,7 @@ START_TEST(every_encoding_is_as_accurate_as_float32)
     for (size_t i = 0; i < ARRAY_LEN(codecs); i++) {
         double saved;
 
-        run(workers, train_digits, codecs[i].text, 0);
+        mirrored_run(workers, train_digits, codecs[i].text, 0);
         saved = (double)left[0].stats.gradient_plain / (double)left[0].stats.gradient_sent;
         fprintf(stderr, "# %u workers, %-10s %zu of 300, loss %.4f, %6.1f KB a step and worker: %.1f times less\n",
                 workers, codecs[i].text, left[0].correct, left[0].loss,
@@ -145,9 +146,9 @@ START_TEST(the_same_seed_gives_the_same_bits_in_every_run)
     static float before[FLOATS_MAX];
     const char *text = codecs[_i].text;
 
-    run(3, train_digits, text, 0);
+    mirrored_run(3, train_digits, text, 0);
     memcpy(before, left[0].weights, sizeof before);
-    run(3, train_digits, text, 0);
+    mirrored_run(3, train_digits, text, 0);
     ck_assert_msg(memcmp(before, left[0].weights, left[0].len * sizeof(float)) == 0, "%s: another model", text);
 }
 END_TEST
@@ -157,24 +158,24 @@ END_TEST
 enum { ELEMENTS = 3000, STEPS = 12, BROKEN = 5 };
 
 /* How a model is trained. */
-struct way {
+struct mirrored_way {
     const char *compress;
     bool breaks;     /* worker 1's step function fails in step BROKEN, once */
     bool unlike;     /* worker 1 compresses otherwise */
     bool not_finite; /* worker 1 has no finite gradient in step BROKEN */
 };
 
-struct hand {
-    const struct way *way;
+struct mirrored_hand {
+    const struct mirrored_way *way;
     uint32_t task;
     bool broke;
 };
 
 /* Rows that pull each weight to a place of their own. */
 static enum ps_err
-step(void *arg, struct ps_replica *r, struct ps_error *e)
+mirrored_step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
-    struct hand *h = arg;
+    struct mirrored_hand *h = arg;
     bool now = r->step == BROKEN && h->task == 1;
 
     for (size_t i = 0; i < ELEMENTS; i++) {
@@ -192,10 +193,10 @@ step(void *arg, struct ps_replica *r, struct ps_error *e)
 }
 
 static enum ps_err
-train_by_hand(ps_strategy *s, struct hand *h, struct ps_error *e)
+train_by_hand(ps_strategy *s, struct mirrored_hand *h, struct ps_error *e)
 {
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}};
-    struct ps_strategy_calls calls = {.step = step, .arg = h};
+    struct ps_strategy_calls calls = {.step = mirrored_step, .arg = h};
     enum ps_err err;
 
     if ((err = ps_optimizer_parse("momentum:learning_rate=0.1", &spec.optimizer, e)) != PS_OK ||
@@ -208,10 +209,10 @@ train_by_hand(ps_strategy *s, struct hand *h, struct ps_error *e)
 }
 
 static enum ps_err
-work_by_hand(const ps_cluster *cluster, struct left *mine, const void *arg, struct ps_error *e)
+work_by_hand(const ps_cluster *cluster, struct mirrored_left *mine, const void *arg, struct ps_error *e)
 {
-    const struct way *way = arg;
-    struct hand h = {.way = way, .task = ps_cluster_task(cluster)};
+    const struct mirrored_way *way = arg;
+    struct mirrored_hand h = {.way = way, .task = ps_cluster_task(cluster)};
     struct ps_strategy_options options = {.cluster = cluster, .rows = 60, .batch = 20};
     ps_strategy *s;
     enum ps_err err;
@@ -237,21 +238,21 @@ work_by_hand(const ps_cluster *cluster, struct left *mine, const void *arg, stru
 START_TEST(a_step_that_was_broken_off_leaves_nothing_behind)
 {
     static float want[ELEMENTS];
-    struct way way = {.compress = codecs[_i].text};
+    struct mirrored_way way = {.compress = codecs[_i].text};
 
-    run(3, work_by_hand, &way, 0);
+    mirrored_run(3, work_by_hand, &way, 0);
     memcpy(want, left[0].weights, sizeof want);
     way.breaks = true;
-    run(3, work_by_hand, &way, 0);
+    mirrored_run(3, work_by_hand, &way, 0);
     ck_assert_msg(memcmp(want, left[0].weights, sizeof want) == 0, "%s: another model", way.compress);
 }
 END_TEST
 
 START_TEST(a_gradient_that_is_not_finite_is_told_to_all)
 {
-    struct way way = {.compress = codecs[_i].text, .not_finite = true};
+    struct mirrored_way way = {.compress = codecs[_i].text, .not_finite = true};
 
-    run(3, work_by_hand, &way, FAILED);
+    mirrored_run(3, work_by_hand, &way, FAILED);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_msg(left[i].error.code == PS_ERR_NONFINITE, "worker %u: %s", i, left[i].error.text);
         ck_assert_msg(strstr(left[i].error.text, "rank 1 ") != NULL, "worker %u: %s", i, left[i].error.text);
@@ -261,9 +262,9 @@ END_TEST
 
 START_TEST(workers_that_compress_otherwise_are_told)
 {
-    struct way way = {.compress = "top_k:0.01", .unlike = true};
+    struct mirrored_way way = {.compress = "top_k:0.01", .unlike = true};
 
-    run(2, work_by_hand, &way, FAILED);
+    mirrored_run(2, work_by_hand, &way, FAILED);
     for (uint32_t i = 0; i < 2; i++)
         ck_assert_msg(left[i].error.code == PS_ERR_MISMATCH && strstr(left[i].error.text, "compression") != NULL,
                       "worker %u: %s", i, left[i].error.text);
@@ -294,7 +295,7 @@ make_suite(void)
     Suite *suite = suite_create("compress_mirrored");
     TCase *tc = tcase_create("compress_mirrored");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, mirrored_setup, mirrored_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_encoding_is_as_accurate_as_float32, 0, 2);
     tcase_add_loop_test(tc, the_same_seed_gives_the_same_bits_in_every_run, 0, ARRAY_LEN(codecs));

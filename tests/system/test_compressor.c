@@ -11,7 +11,7 @@
 
 #define COUNT_MAX 200000
 
-struct run {
+struct compressor_run {
     struct ps_compress how;
     size_t count;
     int steps, flushes; /* steps with gradients of 0: what was left out comes in them */
@@ -29,14 +29,14 @@ gradient_at(uint32_t rank, int step, size_t i)
 }
 
 static void
-fill(uint32_t rank, int step, size_t n, float *x)
+compressor_fill(uint32_t rank, int step, size_t n, float *x)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = gradient_at(rank, step, i);
 }
 
 static uint64_t
-hash(const void *data, size_t len)
+compressor_hash(const void *data, size_t len)
 {
     const uint8_t *p = data;
     uint64_t h = 0xcbf29ce484222325u;
@@ -50,7 +50,7 @@ hash(const void *data, size_t len)
 static void
 need_same(ps_group *g, const void *data, size_t len)
 {
-    int64_t mine = (int64_t)hash(data, len), least, most;
+    int64_t mine = (int64_t)compressor_hash(data, len), least, most;
     struct ps_error error;
 
     need_ok(ps_group_all_reduce(g, &mine, &least, 1, PS_I64, PS_MIN, NULL, &error));
@@ -87,7 +87,7 @@ reduce_all(ps_group *g, void *arg)
 {
     static float x[COUNT_MAX];
     static double sum[COUNT_MAX], arrived[COUNT_MAX];
-    const struct run *run = arg;
+    const struct compressor_run *run = arg;
     uint64_t sent, plain;
     struct ps_error error;
     ps_compressor *c;
@@ -95,7 +95,7 @@ reduce_all(ps_group *g, void *arg)
     need_ok(ps_compressor_new(g, run->count, &run->how, &c, &error));
     for (int step = 0; step < run->steps + run->flushes; step++) {
         if (step < run->steps) {
-            fill(ps_group_rank(g), step, run->count, x);
+            compressor_fill(ps_group_rank(g), step, run->count, x);
             add_all(ps_group_ranks(g), step, run->count, sum);
         } else {
             memset(x, 0, run->count * sizeof *x);
@@ -125,7 +125,7 @@ run_ranks(uint32_t n, rank_body body, void *arg)
 /* Means are divided: of 3 and 5 ranks their sums are not exact. What top-k leaves goes in as many steps as it takes to
  * send all, twice: by each rank, and by the one whose part it is. */
 #define ROUNDED 1e-3f
-static const struct run runs[] = {
+static const struct compressor_run runs[] = {
     {{.kind = PS_COMPRESS_FLOAT16}, 1000, 5, 4, ROUNDED, 1.9},
     {{.kind = PS_COMPRESS_BFLOAT16}, 1000, 5, 4, ROUNDED, 1.9},
     {{.kind = PS_COMPRESS_INT8}, 5000, 5, 8, ROUNDED, 3.5},
@@ -162,7 +162,7 @@ one_is_infinite(ps_group *g, void *arg)
     for (int step = 0; step < 24; step++) {
         memset(x, 0, sizeof x);
         if (step < 3)
-            fill(ps_group_rank(g), step, COUNT, x);
+            compressor_fill(ps_group_rank(g), step, COUNT, x);
         if (step == 1) {
             x[300] = ps_group_rank(g) == 2 ? INFINITY : x[300];
             need(ps_compressor_all_reduce(c, x, out, PS_SUM, &error) == PS_ERR_NONFINITE);
@@ -230,7 +230,7 @@ START_TEST(what_makes_no_sense_is_refused_and_the_group_goes_on)
 END_TEST
 
 static Suite *
-suite(void)
+compressor_suite(void)
 {
     Suite *s = suite_create("compressor");
     TCase *t = tcase_create("compressor");
@@ -244,4 +244,4 @@ suite(void)
     return s;
 }
 
-CHECK_MAIN(suite)
+CHECK_MAIN(compressor_suite)

@@ -100,7 +100,7 @@ exec_psd(const char *const *words)
 }
 
 static void
-launch(const char *const *words)
+daemon_launch(const char *const *words)
 {
     unlink(ready_path);
     psd = fork();
@@ -124,7 +124,7 @@ wait_exit(void)
 #define WAIT_FOR(condition) WAIT_FOR_LOGGED(condition, file_text(log_path))
 
 static bool
-logged(const char *fragment)
+daemon_logged(const char *fragment)
 {
     return strstr(file_text(log_path), fragment) != NULL;
 }
@@ -137,25 +137,25 @@ is_ready(void)
 }
 
 static void
-start(const char *const *words)
+daemon_start(const char *const *words)
 {
-    launch(words);
+    daemon_launch(words);
     WAIT_FOR(is_ready());
     snprintf(address, sizeof address, "%.*s", (int)strcspn(file_text(ready_path), "\n"), file_text(ready_path));
 }
 
-#define START(...)  start((const char *const[]){"--listen=127.0.0.1:0", ##__VA_ARGS__, NULL})
-#define LAUNCH(...) launch((const char *const[]){__VA_ARGS__, NULL})
+#define START(...)  daemon_start((const char *const[]){"--listen=127.0.0.1:0", ##__VA_ARGS__, NULL})
+#define LAUNCH(...) daemon_launch((const char *const[]){__VA_ARGS__, NULL})
 
 static int
-stop(void)
+daemon_stop(void)
 {
     kill(psd, SIGTERM);
     return wait_exit();
 }
 
 static struct probe
-connected(void)
+daemon_connected(void)
 {
     struct probe p;
 
@@ -175,8 +175,8 @@ START_TEST(ready_file_names_every_address)
     ck_assert_ptr_nonnull(strstr(file_text(ready_path), want));
     ck_assert_int_eq(strncmp(address, "127.0.0.1:", 10), 0);
     ck_assert_int_ne(atoi(address + 10), 0);
-    ck_assert_int_eq(stop(), 0);
-    ck_assert_msg(logged("stopped"), "%s", file_text(log_path));
+    ck_assert_int_eq(daemon_stop(), 0);
+    ck_assert_msg(daemon_logged("stopped"), "%s", file_text(log_path));
     snprintf(want, sizeof want, "%s/sock", base_dir);
     ck_assert_int_ne(access(want, F_OK), 0); /* taken away with the process */
 }
@@ -194,7 +194,7 @@ START_TEST(closed_standard_streams_are_nobody_elses)
         ck_assert_int_gt(readlink(link, target, sizeof target - 1), 0);
         ck_assert_str_eq(target, "/dev/null");
     }
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -238,10 +238,10 @@ START_TEST(who_cannot_listen_does_not_say_that_it_serves_and_keeps_what_was_ther
 
     LAUNCH("--listen=192.0.2.1:1");
     ck_assert_int_eq(wait_exit(), 1);
-    ck_assert(logged("cannot listen on 192.0.2.1:1") && !logged("serves"));
+    ck_assert(daemon_logged("cannot listen on 192.0.2.1:1") && !daemon_logged("serves"));
     START();
-    ck_assert(logged("serves cluster="));
-    ck_assert_int_eq(stop(), 0);
+    ck_assert(daemon_logged("serves cluster="));
+    ck_assert_int_eq(daemon_stop(), 0);
     LAUNCH("--listen=192.0.2.1:1");
     ck_assert_int_eq(wait_exit(), 1);
     snprintf(path, sizeof path, "%s/data.mdb", live_dir);
@@ -259,7 +259,7 @@ START_TEST(a_directory_of_somebody_else_is_left_alone)
     ck_assert_int_eq(close(open(notes, O_CREAT | O_WRONLY, 0600)), 0);
     LAUNCH("--listen=127.0.0.1:0");
     ck_assert_int_eq(wait_exit(), 1);
-    ck_assert(logged("is not empty and was not made by psd: it holds notes.txt"));
+    ck_assert(daemon_logged("is not empty and was not made by psd: it holds notes.txt"));
     ck_assert(access(notes, F_OK) == 0 && access(lock, F_OK) != 0);
 }
 END_TEST
@@ -273,12 +273,12 @@ START_TEST(second_psd_on_a_directory_is_refused_and_the_first_goes_on)
     first = psd;
     LAUNCH("--listen=127.0.0.1:0");
     ck_assert_int_eq(wait_exit(), 1);
-    ck_assert(logged("another psd (process "));
+    ck_assert(daemon_logged("another psd (process "));
     psd = first;
-    p = connected();
+    p = daemon_connected();
     ck_assert(probe_hello(&p, -1, 0, false));
     probe_close(&p);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -289,20 +289,20 @@ START_TEST(stale_unix_socket_is_replaced_and_a_live_one_is_not)
     struct probe p;
 
     snprintf(option, sizeof option, "--unix=%s/sock", base_dir);
-    start((const char *const[]){"--listen=none", option, NULL});
+    daemon_start((const char *const[]){"--listen=none", option, NULL});
     first = psd;
     snprintf(live_dir, sizeof live_dir, "%s/live2", base_dir);
     LAUNCH("--listen=none", option);
     ck_assert_int_eq(wait_exit(), 1);
-    ck_assert(logged("another process does"));
+    ck_assert(daemon_logged("another process does"));
     psd = first;
     kill(psd, SIGKILL);
     wait_exit();
-    start((const char *const[]){"--listen=none", option, "--unix-mode=0660", NULL});
-    p = connected();
+    daemon_start((const char *const[]){"--listen=none", option, "--unix-mode=0660", NULL});
+    p = daemon_connected();
     ck_assert(probe_hello(&p, -1, 0, false));
     probe_close(&p);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -325,7 +325,7 @@ listen_for_notifications(void)
 }
 
 static const char *
-notified(void)
+daemon_notified(void)
 {
     static char text[256];
     ssize_t n = recv(notify_fd, text, sizeof text - 1, 0);
@@ -342,16 +342,16 @@ START_TEST(systemd_is_told)
 
     listen_for_notifications();
     START("--memory=64MiB");
-    ck_assert_str_eq(notified(), "READY=1");
-    ck_assert_str_eq(notified(), "STATUS=Shard 0 of 1, connections: 0, 0 of 64 MiB");
-    p = connected();
-    ck_assert_str_eq(notified(), "STATUS=Shard 0 of 1, connections: 1, 0 of 64 MiB");
+    ck_assert_str_eq(daemon_notified(), "READY=1");
+    ck_assert_str_eq(daemon_notified(), "STATUS=Shard 0 of 1, connections: 0, 0 of 64 MiB");
+    p = daemon_connected();
+    ck_assert_str_eq(daemon_notified(), "STATUS=Shard 0 of 1, connections: 1, 0 of 64 MiB");
     kill(psd, SIGHUP);
-    ck_assert_int_eq(sscanf(notified(), "RELOADING=1\nMONOTONIC_USEC=%llu", &usec), 1);
+    ck_assert_int_eq(sscanf(daemon_notified(), "RELOADING=1\nMONOTONIC_USEC=%llu", &usec), 1);
     ck_assert_uint_le(usec, now_us());
-    ck_assert_str_eq(notified(), "READY=1");
-    ck_assert_int_eq(stop(), 0);
-    ck_assert_str_eq(notified(), "STOPPING=1\nSTATUS=Draining");
+    ck_assert_str_eq(daemon_notified(), "READY=1");
+    ck_assert_int_eq(daemon_stop(), 0);
+    ck_assert_str_eq(daemon_notified(), "STOPPING=1\nSTATUS=Draining");
     probe_close(&p);
     close(notify_fd);
 }
@@ -367,12 +367,12 @@ START_TEST(watchdog_sees_signs_of_life_at_half_its_time)
     began = now_us();
     START("--memory=64MiB");
     unsetenv("WATCHDOG_USEC");
-    ck_assert_str_eq(notified(), "READY=1");
-    notified(); /* the status */
+    ck_assert_str_eq(daemon_notified(), "READY=1");
+    daemon_notified(); /* the status */
     for (int i = 0; i < 4; i++)
-        ck_assert_str_eq(notified(), "WATCHDOG=1");
+        ck_assert_str_eq(daemon_notified(), "WATCHDOG=1");
     ck_assert_uint_ge(now_us() - began, (4 * 200 - 50) * 1000); /* no flood either */
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
     close(notify_fd);
 }
 END_TEST
@@ -385,12 +385,12 @@ START_TEST(watchdog_of_another_process_is_left_alone)
     START("--memory=64MiB");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");
-    ck_assert_str_eq(notified(), "READY=1");
-    notified(); /* the status */
+    ck_assert_str_eq(daemon_notified(), "READY=1");
+    daemon_notified(); /* the status */
     kill(psd, SIGHUP);
-    WAIT_FOR(logged("options read again"));
-    ck_assert_int_eq(strncmp(notified(), "RELOADING=1", 11), 0); /* nothing came before it */
-    ck_assert_int_eq(stop(), 0);
+    WAIT_FOR(daemon_logged("options read again"));
+    ck_assert_int_eq(strncmp(daemon_notified(), "RELOADING=1", 11), 0); /* nothing came before it */
+    ck_assert_int_eq(daemon_stop(), 0);
     close(notify_fd);
 }
 END_TEST
@@ -411,18 +411,18 @@ START_TEST(hangup_reloads_and_names_what_needs_a_restart)
     fputs("connections-max = 200\nlog-level = debug\ngrace = 100ms\n", out);
     fclose(out);
     kill(psd, SIGHUP);
-    WAIT_FOR(logged("option changed option=log-level was=info is=debug"));
-    ck_assert(logged("needs a restart option=connections-max was=100 is=200"));
-    p = connected();
+    WAIT_FOR(daemon_logged("option changed option=log-level was=info is=debug"));
+    ck_assert(daemon_logged("needs a restart option=connections-max was=100 is=200"));
+    p = daemon_connected();
     ck_assert(probe_hello(&p, 0, 1, false));
     probe_close(&p);
-    WAIT_FOR(logged("worker lapsed job=job task=0")); /* in 100 ms, not in 5 s */
+    WAIT_FOR(daemon_logged("worker lapsed job=job task=0")); /* in 100 ms, not in 5 s */
     out = fopen(config, "w");
     fputs("nonsense\n", out);
     fclose(out);
     kill(psd, SIGHUP);
-    WAIT_FOR(logged("options stay as they are"));
-    ck_assert_int_eq(stop(), 0);
+    WAIT_FOR(daemon_logged("options stay as they are"));
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -433,8 +433,8 @@ START_TEST(removed_live_directory_is_noticed)
     START();
     snprintf(path, sizeof path, "%s/data.mdb", live_dir);
     ck_assert_int_eq(unlink(path), 0);
-    WAIT_FOR(logged("the live directory was removed or replaced"));
-    ck_assert_int_eq(stop(), 0);
+    WAIT_FOR(daemon_logged("the live directory was removed or replaced"));
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -444,15 +444,15 @@ START_TEST(disk_is_warned_about_and_a_clean_stop_syncs)
 
     snprintf(live_dir, sizeof live_dir, "/var/tmp/psd-system-%ld", (long)getpid());
     START("--memory=64MiB");
-    if (!logged("the live directory is on a disk")) {
+    if (!daemon_logged("the live directory is on a disk")) {
         fprintf(stderr, "# skipped: /var/tmp is no disk\n");
     } else {
-        ck_assert_int_eq(stop(), 0);
+        ck_assert_int_eq(daemon_stop(), 0);
         snprintf(path, sizeof path, "%s/boot", live_dir);
         ck_assert_ptr_nonnull(strstr(file_text(path), " synced\n"));
     }
     if (psd > 0)
-        ck_assert_int_eq(stop(), 0);
+        ck_assert_int_eq(daemon_stop(), 0);
     remove_tree(live_dir);
 }
 END_TEST
@@ -460,7 +460,7 @@ END_TEST
 /* ---- Data ---- */
 
 static void
-fill(float *grad, size_t n, float value)
+daemon_fill(float *grad, size_t n, float value)
 {
     for (size_t i = 0; i < n; i++)
         grad[i] = value;
@@ -473,7 +473,7 @@ START_TEST(kill_9_and_restart_serve_the_same_bits)
     uint32_t var;
 
     START();
-    p = connected();
+    p = daemon_connected();
     ck_assert(probe_hello(&p, 0, 77, false));
     var = probe_declare(&p, "w", LARGE_SIZE);
     for (size_t i = 0; i < LARGE_SIZE; i++)
@@ -485,8 +485,8 @@ START_TEST(kill_9_and_restart_serve_the_same_bits)
     ck_assert_int_eq(wait_exit(), -SIGKILL);
     probe_close(&p);
     START();
-    ck_assert(logged("data=kept"));
-    p = connected();
+    ck_assert(daemon_logged("data=kept"));
+    p = daemon_connected();
     ck_assert(probe_hello(&p, 0, 77, true));
     ck_assert_uint_eq(p.seq, 5);
     ck_assert_uint_eq(probe_declare(&p, "w", LARGE_SIZE), var);
@@ -495,7 +495,7 @@ START_TEST(kill_9_and_restart_serve_the_same_bits)
     ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
     ck_assert_uint_eq(probe_pull(&p, var, 0, after, LARGE_SIZE), 6);
     probe_close(&p);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -528,7 +528,7 @@ START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
         return;
     }
     START("--memory=1GiB");
-    p = connected();
+    p = daemon_connected();
     ck_assert(probe_hello(&p, 0, 1, false));
     var = probe_declare(&p, "fits", LARGE_SIZE);
     optimizer.learning_rate = 1;
@@ -541,7 +541,7 @@ START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
     ck_assert(probe_receive(&p));
     ck_assert_int_eq(p.msg.type, MSG_ERROR);
     ck_assert_uint_eq(p.msg.u.error->code, PS_ERR_FULL);
-    fill(grad, LARGE_SIZE, -1);
+    daemon_fill(grad, LARGE_SIZE, -1);
     for (int i = 0; i < 800; i++)
         ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
     ck_assert_uint_eq(probe_pull(&p, var, 0, value, LARGE_SIZE), 800);
@@ -553,9 +553,9 @@ START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
     ck_assert_int_eq(posix_fallocate(open(hog, O_CREAT | O_RDWR, 0600), 0, 8 * MIB), 0);
     for (int i = 0; i < 200; i++)
         ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
-    WAIT_FOR(logged("the live directory is nearly full"));
+    WAIT_FOR(daemon_logged("the live directory is nearly full"));
     probe_close(&p);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
     umount2(live_dir, MNT_DETACH); /* our file in it is still open */
 }
 END_TEST
@@ -599,19 +599,19 @@ START_TEST(strangers_and_broken_frames_lose_their_connection_only)
     struct probe good, p;
 
     START();
-    good = connected();
+    good = daemon_connected();
     ck_assert(probe_hello(&good, 0, 1, false));
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        p = connected();
+        p = daemon_connected();
         probe_send_bytes(&p, bad[i].bytes, bad[i].len);
         expect_error_then_end(&p, bad[i].code);
     }
-    p = connected(); /* half a frame, then gone */
+    p = daemon_connected(); /* half a frame, then gone */
     probe_send_bytes(&p, bad[2].bytes, 20);
     probe_close(&p);
     ck_assert_uint_eq(probe_declare(&good, "w", 10), probe_declare(&good, "w", 10));
     probe_close(&good);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -621,21 +621,21 @@ START_TEST(one_connection_too_many_is_told_so)
 
     START("--connections-max=4");
     for (int i = 0; i < 4; i++) {
-        p[i] = connected();
+        p[i] = daemon_connected();
         ck_assert(probe_hello(&p[i], -1, 0, false));
     }
-    p[4] = connected();
+    p[4] = daemon_connected();
     expect_error_then_end(&p[4], PS_ERR_LIMIT);
     probe_close(&p[0]);
     for (;;) { /* the place of the one that went is free, once the server has seen it go */
-        p[4] = connected();
+        p[4] = daemon_connected();
         if (probe_hello(&p[4], -1, 0, false))
             break;
         probe_close(&p[4]);
     }
     for (int i = 1; i < 5; i++)
         probe_close(&p[i]);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -675,7 +675,7 @@ START_TEST(promised_payloads_wait_at_the_memory_cap)
         size_t len;
         uint8_t *head = wire_encode_new(MSG_PUSH, 1, &push.base, FRAME_PAYLOAD_MAX, &len);
 
-        p[i] = connected();
+        p[i] = daemon_connected();
         probe_send_bytes(&p[i], head, len);
         free(head);
         fcntl(p[i].fd, F_SETFL, O_NONBLOCK);
@@ -683,21 +683,21 @@ START_TEST(promised_payloads_wait_at_the_memory_cap)
     for (int round = 0; round < 100; round++)
         for (int i = 0; i < SENDERS; i++)
             (void)send(p[i].fd, bytes, 40000, MSG_NOSIGNAL); /* 3.8 MiB of 4 */
-    WAIT_FOR(logged("messages in memory reached their cap"));
-    other = connected(); /* small frames still pass */
+    WAIT_FOR(daemon_logged("messages in memory reached their cap"));
+    other = daemon_connected(); /* small frames still pass */
     ck_assert(probe_hello(&other, -1, 0, false));
     after = resident_kib();
     expect_growth_below(after - before, 24 * 1024);
     for (int i = 0; i < SENDERS; i++)
         probe_close(&p[i]);
     probe_close(&other);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
 /* A process that sends one byte on each of the connections, again and again. */
 static pid_t
-trickle(const struct probe *p, int n)
+daemon_trickle(const struct probe *p, int n)
 {
     pid_t pid = fork();
 
@@ -717,7 +717,7 @@ static void
 await_in_flight(uint64_t bytes)
 {
     Psd__Query query = PSD__QUERY__INIT;
-    struct probe p = connected();
+    struct probe p = daemon_connected();
     uint64_t got;
 
     ck_assert(probe_hello(&p, -1, 0, false));
@@ -742,7 +742,7 @@ START_TEST(stalled_and_trickling_senders_give_way)
     pid_t trickler;
 
     START("--in-flight=16MiB", "--in-flight-connection=8MiB");
-    worker = connected();
+    worker = daemon_connected();
     ck_assert(probe_hello(&worker, 0, 1, false));
     var = probe_declare(&worker, "w", LARGE_SIZE);
     push.seq = push.n_var = push.n_block = 1;
@@ -751,20 +751,20 @@ START_TEST(stalled_and_trickling_senders_give_way)
         size_t len;
         uint8_t *head = wire_encode_new(MSG_PUSH, 1, &push.base, FRAME_PAYLOAD_MAX, &len);
 
-        p[i] = connected();
+        p[i] = daemon_connected();
         probe_send_bytes(&p[i], head, len);
         free(head);
     }
     await_in_flight(SENDERS * (uint64_t)FRAME_PAYLOAD_MAX);
-    trickler = trickle(p, SENDERS / 2);
+    trickler = daemon_trickle(p, SENDERS / 2);
     ck_assert_uint_eq(probe_push(&worker, var, 0, grad, LARGE_SIZE), PS_OK);
-    ck_assert(logged("closed: it stalls while others wait for memory"));
+    ck_assert(daemon_logged("closed: it stalls while others wait for memory"));
     kill(trickler, SIGKILL);
     waitpid(trickler, NULL, 0);
     for (int i = 0; i < SENDERS; i++)
         probe_close(&p[i]);
     probe_close(&worker);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -781,10 +781,10 @@ START_TEST(peer_that_does_not_fetch_its_answers_is_not_read)
     long before, after;
 
     START("--in-flight=16MiB", "--in-flight-connection=8MiB");
-    other = connected();
+    other = daemon_connected();
     ck_assert(probe_hello(&other, 0, 1, false));
     var = probe_declare(&other, "w", LARGE_SIZE);
-    lazy = connected();
+    lazy = daemon_connected();
     ck_assert(probe_hello(&lazy, 1, 2, false));
     pull.n_var = pull.n_block = 1;
     pull.var = &var;
@@ -815,7 +815,7 @@ START_TEST(peer_that_does_not_fetch_its_answers_is_not_read)
     free(frame);
     probe_close(&lazy);
     probe_close(&other);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -829,7 +829,7 @@ START_TEST(values_come_though_who_asked_stops_within_the_next_message)
     uint32_t var, zero = 0;
 
     START();
-    p = connected();
+    p = daemon_connected();
     ck_assert(probe_hello(&p, 0, 1, false));
     var = probe_declare(&p, "w", LARGE_SIZE);
     push.n_var = push.n_block = 1;
@@ -858,7 +858,7 @@ START_TEST(values_come_though_who_asked_stops_within_the_next_message)
         free(head);
     }
     probe_close(&p);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -879,7 +879,7 @@ START_TEST(a_thousand_idle_connections_cost_little)
     START();
     before = resident_kib();
     for (int i = 0; i < MANY; i++) {
-        p[i] = connected();
+        p[i] = daemon_connected();
         ck_assert(probe_hello(&p[i], -1, 0, false));
     }
     after = resident_kib();
@@ -887,7 +887,7 @@ START_TEST(a_thousand_idle_connections_cost_little)
     ck_assert_int_lt((after - before) * 1024 / MANY, 8192);
     for (int i = 0; i < MANY; i++)
         probe_close(&p[i]);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -902,7 +902,7 @@ START_TEST(out_of_descriptors_is_survived)
     ck_assert_int_eq(prlimit(psd, RLIMIT_NOFILE, &limit, NULL), 0);
     for (int i = 0; i < MANY; i++)
         (void)probe_connect(&p[i], address);
-    WAIT_FOR(logged("used up its file descriptors"));
+    WAIT_FOR(daemon_logged("used up its file descriptors"));
     ck_assert(probe_hello(&p[0], -1, 0, false)); /* those who are in are served */
     for (int i = 1; i < MANY; i++)
         probe_close(&p[i]);
@@ -915,7 +915,7 @@ START_TEST(out_of_descriptors_is_survived)
     }
     probe_close(&p[0]);
     probe_close(&p[1]);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -926,10 +926,10 @@ START_TEST(second_signal_stops_at_once)
     struct probe p;
 
     START();
-    p = connected();
+    p = daemon_connected();
     ck_assert(probe_hello(&p, 0, 1, false));
     kill(psd, SIGINT);
-    WAIT_FOR(logged("stopping signal=INT"));
+    WAIT_FOR(daemon_logged("stopping signal=INT"));
     kill(psd, SIGINT);
     ck_assert_int_eq(wait_exit(), 130);
     probe_close(&p);
@@ -942,9 +942,9 @@ START_TEST(a_drain_by_message_ends_as_a_stop_does)
     struct probe p[2];
 
     START("--grace=100ms");
-    p[0] = connected();
+    p[0] = daemon_connected();
     ck_assert(probe_hello(&p[0], 0, 1, false));
-    p[1] = connected();
+    p[1] = daemon_connected();
     ck_assert(probe_hello(&p[1], -1, 0, false));
     probe_send(&p[1], MSG_DRAIN, &drain.base, NULL, 0);
     ck_assert(probe_receive(&p[1]));
@@ -953,8 +953,8 @@ START_TEST(a_drain_by_message_ends_as_a_stop_does)
     if (_i == 1)
         kill(psd, SIGTERM);           /* the first signal, and no second order */
     ck_assert_int_eq(wait_exit(), 0); /* although the worker does not read, and its grace passes */
-    WAIT_FOR(logged("drain asked by=\"probe"));
-    ck_assert(!logged("worker lapsed"));
+    WAIT_FOR(daemon_logged("drain asked by=\"probe"));
+    ck_assert(!daemon_logged("worker lapsed"));
     probe_close(&p[0]);
     probe_close(&p[1]);
 }
@@ -978,7 +978,7 @@ START_TEST(worker_that_spoke_while_psd_stood_still_keeps_its_lease)
     hello.job = &job;
     hello.incarnation = 1;
     hello.lease_ms = 2000;
-    p = connected();
+    p = daemon_connected();
     probe_send(&p, MSG_HELLO, &hello.base, NULL, 0);
     ck_assert(probe_receive(&p));
     ck_assert_int_eq(p.msg.type, MSG_WELCOME);
@@ -992,9 +992,9 @@ START_TEST(worker_that_spoke_while_psd_stood_still_keeps_its_lease)
         ck_assert(probe_receive(&p));
         ck_assert_int_eq(p.msg.type, MSG_PONG);
     }
-    WAIT_FOR(logged("worker lapsed")); /* silence is still found out */
+    WAIT_FOR(daemon_logged("worker lapsed")); /* silence is still found out */
     probe_close(&p);
-    ck_assert_int_eq(stop(), 0);
+    ck_assert_int_eq(daemon_stop(), 0);
 }
 END_TEST
 
@@ -1003,7 +1003,7 @@ START_TEST(stop_tells_the_workers_and_closes)
     struct probe p;
 
     START();
-    p = connected();
+    p = daemon_connected();
     ck_assert(probe_hello(&p, 0, 1, false));
     kill(psd, SIGTERM);
     ck_assert(probe_receive(&p));

@@ -14,7 +14,7 @@
 #include "tests/now.h"
 #include "tests/system/fine.h"
 #include "tests/system/proxy.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum {
@@ -101,7 +101,7 @@ struct trained {
 };
 
 static struct trained
-train(bool threaded)
+deadlines_train(bool threaded)
 {
     struct ps_client_options o = {.timeout_ms = 60000, .progress_thread = threaded};
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}, .optimizer = {.learning_rate = 1}};
@@ -250,19 +250,19 @@ static const struct {
 /* ---- The troubles ---- */
 
 static void
-mute(void)
+deadlines_mute(void)
 {
     atomic_store(&proxy.faults->cut[TO_WORKER], 1);
 }
 
 static void
-stuck(void)
+deadlines_stuck(void)
 {
     atomic_store(&proxy.faults->cut[TO_SHARD], 1);
 }
 
 static void
-deaf(void)
+deadlines_deaf(void)
 {
     atomic_store(&proxy.faults->deaf, 1);
     proxy_reset(&proxy);
@@ -270,14 +270,14 @@ deaf(void)
 
 /* Nobody listens there, as while a shard is being rebuilt. */
 static void
-gone(void)
+deadlines_gone(void)
 {
     shards_kill(&shards, 0);
     shards_kill(&shards, 1);
 }
 
 static void
-heal(void)
+deadlines_heal(void)
 {
     proxy_reset(&proxy);
     proxy_heal(&proxy);
@@ -290,8 +290,8 @@ static const struct {
     const char *name;
     void (*begin)(void);
     bool threaded;
-} troubles[] = {{"mute", mute, false}, {"stuck", stuck, false}, {"deaf", deaf, false},
-                {"gone", gone, false}, {"mute", mute, true},    {"stuck", stuck, true}};
+} troubles[] = {{"mute", deadlines_mute, false}, {"stuck", deadlines_stuck, false}, {"deaf", deadlines_deaf, false},
+                {"gone", deadlines_gone, false}, {"mute", deadlines_mute, true},    {"stuck", deadlines_stuck, true}};
 
 /* Returns how long it took, ms. */
 static uint64_t
@@ -316,7 +316,7 @@ START_TEST(every_call_returns_by_its_deadline_and_names_the_shard)
     uint64_t quickest = SLACK_MS, quickest_end = SLACK_MS;
 
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
-        struct trained t = train(troubles[_i].threaded);
+        struct trained t = deadlines_train(troubles[_i].threaded);
         uint64_t start, took;
 
         troubles[_i].begin();
@@ -327,8 +327,8 @@ START_TEST(every_call_returns_by_its_deadline_and_names_the_shard)
         took = now_ms() - start;
         ck_assert_uint_le(took, SLACK_MS);
         quickest_end = MIN(quickest_end, took);
-        heal();
-        if (calls[i].call == call_drain && troubles[_i].begin == mute)
+        deadlines_heal();
+        if (calls[i].call == call_drain && troubles[_i].begin == deadlines_mute)
             shards_wait(&shards, 0); /* it has heard */
     }
     ck_assert_uint_lt(quickest, TIMEOUT_MS + LINGER_MS);
@@ -353,7 +353,7 @@ START_TEST(closing_ends_in_time)
     start = now_ms();
     ps_client_close(t.client);
     ck_assert_uint_le(now_ms() - start, 1000 + LINGER_MS + SLACK_MS);
-    heal();
+    deadlines_heal();
 }
 END_TEST
 
@@ -374,7 +374,7 @@ START_TEST(opening_returns_by_its_deadline_and_names_the_shard)
         ck_assert_msg(strstr(error.text, " ms for shard ") != NULL, "%s", error.text);
     }
     ck_assert_uint_lt(quickest, TIMEOUT_MS + LINGER_MS);
-    heal();
+    deadlines_heal();
 }
 END_TEST
 
@@ -434,7 +434,7 @@ END_TEST
 /* ---- Fixtures ---- */
 
 static void
-setup(void)
+deadlines_setup(void)
 {
     shards_start(&shards, 2);
     proxy_start(&proxy, &shards);
@@ -443,7 +443,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+deadlines_teardown(void)
 {
     free(gradient);
     free(values);
@@ -458,7 +458,7 @@ make_suite(void)
     TCase *tc = tcase_create("deadlines");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, deadlines_setup, deadlines_teardown);
     tcase_add_loop_test(tc, every_call_returns_by_its_deadline_and_names_the_shard, 0, (int)ARRAY_LEN(troubles));
     tcase_add_loop_test(tc, closing_ends_in_time, 0, 4);
     tcase_add_loop_test(tc, opening_returns_by_its_deadline_and_names_the_shard, 0, 4);

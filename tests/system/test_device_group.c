@@ -1,6 +1,6 @@
 /* Tensors in device memory, reduced over the ranks of a group: by the host and direct, on the CPU and on a device whose
- * memory the host cannot touch (tests/unit/fake_module.c, whose devices of several processes meet in shared memory).
- * Then what goes wrong: every rank is told in time, and whose fault it was. */
+ * memory the host cannot touch (tests/unit/client/device/fake_module.c, whose devices of several processes meet in
+ * shared memory). Then what goes wrong: every rank is told in time, and whose fault it was. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 #include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/system/ranks.h"
-#include "tests/unit/fake_device.h"
+#include "tests/unit/client/device/fake_device.h"
 #include "tests/unit/kits/check_main.h"
 
 enum { LARGEST = 4099, SOON_MS = 1000 };
@@ -18,11 +18,11 @@ static const size_t sizes[] = {1, 7, 1000, 1001, LARGEST, 0};
 static struct ps_error error;
 
 /* What a rank does, and with what. */
-struct way {
+struct device_group_way {
     const char *device;
     int direct;
 };
-static const struct way ways[] = {{"cpu", 0}, {"cuda", 0}, {"cuda", 1}};
+static const struct device_group_way ways[] = {{"cpu", 0}, {"cuda", 0}, {"cuda", 1}};
 
 static ps_device *
 open_device(const char *name)
@@ -35,7 +35,7 @@ open_device(const char *name)
 }
 
 static float *
-alloc(ps_device *d, size_t count)
+device_group_alloc(ps_device *d, size_t count)
 {
     void *memory;
 
@@ -45,18 +45,18 @@ alloc(ps_device *d, size_t count)
 
 /* Whole numbers, whose sums are exact in any order. */
 static float
-element(uint32_t rank, size_t i)
+device_group_element(uint32_t rank, size_t i)
 {
     return (float)((rank + 1) * 1000 + i % 997);
 }
 
 static void
-fill(ps_device *d, float *to, uint32_t rank, size_t count)
+device_group_fill(ps_device *d, float *to, uint32_t rank, size_t count)
 {
     static float x[LARGEST];
 
     for (size_t i = 0; i < count; i++)
-        x[i] = element(rank, i);
+        x[i] = device_group_element(rank, i);
     ps_device_upload(d, to, x, count * sizeof *x);
 }
 
@@ -76,7 +76,7 @@ the_sum(size_t i, uint32_t ranks)
     float sum = 0;
 
     for (uint32_t r = 0; r < ranks; r++)
-        sum += element(r, i);
+        sum += device_group_element(r, i);
     return sum;
 }
 
@@ -89,7 +89,7 @@ the_mean(size_t i, uint32_t ranks)
 static float
 the_roots(size_t i, uint32_t root)
 {
-    return element(root, i);
+    return device_group_element(root, i);
 }
 
 static ps_device_group *
@@ -107,21 +107,21 @@ open_all(ps_group *g, ps_device *d, int direct)
 static void
 reduce_and_broadcast(ps_group *g, void *arg)
 {
-    const struct way *w = arg;
+    const struct device_group_way *w = arg;
     uint32_t ranks = ps_group_ranks(g), rank = ps_group_rank(g);
     ps_device *d = open_device(w->device);
     ps_device_group *t = open_all(g, d, w->direct);
-    float *x = alloc(d, LARGEST);
+    float *x = device_group_alloc(d, LARGEST);
 
     for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
-        fill(d, x, rank, sizes[k]);
+        device_group_fill(d, x, rank, sizes[k]);
         need_ok(ps_device_group_all_reduce(t, x, sizes[k], PS_SUM, &error));
         need_all(d, x, sizes[k], the_sum, ranks);
-        fill(d, x, rank, sizes[k]);
+        device_group_fill(d, x, rank, sizes[k]);
         need_ok(ps_device_group_all_reduce(t, x, sizes[k], PS_MEAN, &error));
         need_all(d, x, sizes[k], the_mean, ranks);
         for (uint32_t root = 0; root < ranks; root++) {
-            fill(d, x, rank, sizes[k]);
+            device_group_fill(d, x, rank, sizes[k]);
             need_ok(ps_device_group_broadcast(t, x, sizes[k], root, &error));
             need_all(d, x, sizes[k], the_roots, root);
         }
@@ -138,7 +138,7 @@ reduce_and_broadcast(ps_group *g, void *arg)
 START_TEST(every_rank_ends_with_the_sum_the_mean_or_what_one_had)
 {
     struct ps_group_options o = {.progress_thread = _i % 2};
-    struct way way = ways[_i % 3];
+    struct device_group_way way = ways[_i % 3];
     struct ranks r;
 
     ranks_start(&r, 1 + (uint32_t)_i / 3, 0, &o, reduce_and_broadcast, &way);
@@ -154,7 +154,7 @@ sum_in_order(ps_group *g, void *arg)
     struct test_rng rng = {7};
     ps_device *d = open_device("cuda");
     ps_device_group *t = open_all(g, d, 1);
-    float *on = alloc(d, 1001);
+    float *on = device_group_alloc(d, 1001);
 
     (void)arg;
     for (uint32_t r = 0; r < ps_group_ranks(g); r++)
@@ -215,13 +215,13 @@ END_TEST
 static void
 start_something_else(ps_group *g, void *arg)
 {
-    struct way w = *(struct way *)arg;
+    struct device_group_way w = *(struct device_group_way *)arg;
     uint32_t rank = ps_group_rank(g);
     ps_device *d = open_device(w.device);
     ps_device_group *t = open_all(g, d, w.direct);
-    float *x = alloc(d, 10);
+    float *x = device_group_alloc(d, 10);
 
-    fill(d, x, rank, 10);
+    device_group_fill(d, x, rank, 10);
     need(ps_device_group_all_reduce(t, x, rank == 2 ? 9 : 10, PS_SUM, &error) == PS_ERR_MISMATCH);
     need(strstr(error.text, "rank 2") != NULL);
     if (rank == 2)
@@ -238,7 +238,7 @@ start_something_else(ps_group *g, void *arg)
 
 START_TEST(who_starts_something_else_is_named_on_every_rank)
 {
-    struct way way = ways[_i];
+    struct device_group_way way = ways[_i];
     struct ranks r;
 
     ranks_start(&r, 3, 0, NULL, start_something_else, &way);
@@ -250,7 +250,7 @@ END_TEST
 
 /* So that nobody takes one for lost who knows already what happened, and ends. */
 static void
-stay(void)
+device_group_stay(void)
 {
     ranks_tell('k');
     need(ranks_listen() == 'e');
@@ -265,15 +265,15 @@ let_end(struct ranks *r, uint32_t a, uint32_t b)
     ranks_say(r, b, 'e');
 }
 
-enum fate { DIES, STOPS, BREAKS };
+enum device_group_fate { DIES, STOPS, BREAKS };
 struct fated {
-    struct way way;
-    enum fate fate;
+    struct device_group_way way;
+    enum device_group_fate fate;
 };
 
 /* In the midst of an operation: what others have begun on their devices waits for it. Called by rank 1. */
 static void
-meet_fate(ps_group *g, ps_device_group *t, ps_device *d, float *x, enum fate fate)
+meet_fate(ps_group *g, ps_device_group *t, ps_device *d, float *x, enum device_group_fate fate)
 {
     if (fate == DIES)
         raise(SIGKILL);
@@ -297,7 +297,7 @@ until_it_fails(ps_group *g, void *arg)
     const struct fated *f = arg;
     ps_device *d = open_device(f->way.device);
     ps_device_group *t = open_all(g, d, f->way.direct);
-    float *x = alloc(d, LARGEST);
+    float *x = device_group_alloc(d, LARGEST);
     enum ps_err err = PS_OK;
     struct ps_error again;
 
@@ -317,7 +317,7 @@ until_it_fails(ps_group *g, void *arg)
     need(f->fate != DIES || err == PS_ERR_CLOSED);
     need(f->fate != STOPS || err == PS_ERR_TIMEOUT);
     need(ps_device_group_all_reduce(t, x, LARGEST, PS_SUM, &again) == err && strcmp(again.text, error.text) == 0);
-    stay();
+    device_group_stay();
     ps_device_group_close(t);
     ps_device_free(d, x);
     ps_device_close(d);
@@ -325,7 +325,7 @@ until_it_fails(ps_group *g, void *arg)
 
 START_TEST(who_is_lost_is_named_in_time)
 {
-    struct fated f = {ways[_i % 3], (enum fate)(_i / 3)};
+    struct fated f = {ways[_i % 3], (enum device_group_fate)(_i / 3)};
     struct ps_group_options o = {.timeout_ms = f.fate == STOPS ? SOON_MS : 30000, .progress_thread = _i % 2};
     uint64_t began = now_ms();
     struct ranks r;
@@ -350,7 +350,7 @@ leave_in_the_midst(ps_group *g, void *arg)
     int64_t same[3] = {1, LARGEST, PS_SUM}, all[9];
     ps_device *d = open_device("cuda");
     ps_device_group *t = open_all(g, d, 1);
-    float *x = alloc(d, LARGEST);
+    float *x = device_group_alloc(d, LARGEST);
     enum ps_err err;
 
     if (ps_group_rank(g) == 1) {
@@ -367,7 +367,7 @@ leave_in_the_midst(ps_group *g, void *arg)
             need(err == PS_ERR_TIMEOUT && strstr(error.text, "device cuda: reducing") != NULL);
         need(ps_device_group_broadcast(t, x, 1, 0, &error) == err);
         need_ok(ps_device_finish(d, &error)); /* the device is free of it */
-        stay();
+        device_group_stay();
     }
     ps_device_group_close(t);
     ps_device_free(d, x);

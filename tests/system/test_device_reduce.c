@@ -1,6 +1,6 @@
 /* multi_worker_mirrored whose devices reduce by themselves, on devices whose memory the host cannot touch
- * (tests/unit/fake_module.c): the bits of gradients that the hosts reduce, and what becomes of workers that are killed,
- * come again, or have a device that breaks. Workers are processes; they meet at a shard. */
+ * (tests/unit/client/device/fake_module.c): the bits of gradients that the hosts reduce, and what becomes of workers
+ * that are killed, come again, or have a device that breaks. Workers are processes; they meet at a shard. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -8,14 +8,14 @@
 
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
-#include "tests/system/shards.h"
-#include "tests/unit/fake_device.h"
+#include "tests/system/shard_processes.h"
+#include "tests/unit/client/device/fake_device.h"
+#include "tests/unit/client/network/network_kit.h"
 #include "tests/unit/kits/check_main.h"
-#include "tests/unit/network_kit.h"
 
 enum { WORKERS = 3, ROWS = 40, BATCH = 12, INPUTS = 12, CLASSES = 5, REPLICAS_MAX = 2, FLOATS_MAX = 4096, STEPS = 30 };
 enum { FATE_STEP = 10, BROKE = 7 };
-enum fate { LIVES, DIES, BREAKS };
+enum device_reduce_fate { LIVES, DIES, BREAKS };
 
 static const struct kit_spec spec = {
     .layers = "dense 31, relu, dense 17 no-bias, tanh, dense 5", .dims = {INPUTS}, .rows_max = BATCH, .seed = 3};
@@ -24,7 +24,7 @@ static float x[ROWS * INPUTS];
 static uint32_t labels[ROWS];
 
 /* What the workers leave for the test to look at. */
-static struct shared {
+static struct device_reduce_shared {
     float values[WORKERS][FLOATS_MAX];
     size_t len[WORKERS];
     struct ps_strategy_stats stats[WORKERS];
@@ -33,7 +33,7 @@ static struct shared {
 } * shared;
 
 static void
-setup(void)
+device_reduce_setup(void)
 {
     struct test_rng rng = {test_seed()};
 
@@ -48,7 +48,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+device_reduce_teardown(void)
 {
     shards_stop(&shards);
     munmap(shared, sizeof *shared);
@@ -56,21 +56,21 @@ teardown(void)
 
 /* ---- A worker ---- */
 
-struct worker {
+struct device_reduce_worker {
     uint32_t task, workers;
     const char *job, *devices;
     int direct;
     struct ps_compress compress;
-    enum fate fate;
+    enum device_reduce_fate fate;
     bool again, awaits; /* it came again; it goes on until that one is there */
     ps_strategy *strategy;
     ps_network *network[REPLICAS_MAX];
 };
 
 static enum ps_err
-step(void *arg, struct ps_replica *r, struct ps_error *e)
+device_reduce_step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
-    struct worker *w = arg;
+    struct device_reduce_worker *w = arg;
     uint64_t first = r->batch * BATCH + r->first;
     struct ps_batch batch = {.rows = r->rows, .x = x + first * INPUTS, .labels = labels + first};
     enum ps_err err = ps_replica_gradient(r, &batch, NULL, e);
@@ -83,7 +83,7 @@ step(void *arg, struct ps_replica *r, struct ps_error *e)
 }
 
 static enum ps_err
-open_worker(struct worker *w, struct ps_error *e)
+open_worker(struct device_reduce_worker *w, struct ps_error *e)
 {
     struct ps_strategy_options o = {.client = {.job = w->job, .timeout_ms = 20000, .compress = w->compress},
                                     .devices = w->devices,
@@ -112,9 +112,9 @@ open_worker(struct worker *w, struct ps_error *e)
 /* All steps; or 20 more, all together, once the worker that was lost has come again, which the others see at the same
  * step, and which takes part in it. */
 static enum ps_err
-run(struct worker *w, struct ps_error *e)
+device_reduce_run(struct device_reduce_worker *w, struct ps_error *e)
 {
-    struct ps_strategy_calls calls = {.step = step, .arg = w};
+    struct ps_strategy_calls calls = {.step = device_reduce_step, .arg = w};
     ps_strategy *s = w->strategy;
     enum ps_err err = PS_OK;
 
@@ -129,11 +129,11 @@ run(struct worker *w, struct ps_error *e)
 }
 
 static enum ps_err
-work(struct worker *w, struct ps_error *e)
+device_reduce_work(struct device_reduce_worker *w, struct ps_error *e)
 {
     enum ps_err err;
 
-    if ((err = open_worker(w, e)) != PS_OK || (err = run(w, e)) != PS_OK ||
+    if ((err = open_worker(w, e)) != PS_OK || (err = device_reduce_run(w, e)) != PS_OK ||
         (err = ps_strategy_meet(w->strategy, e)) != PS_OK)
         return err;
     for (size_t i = 0; i < ps_network_params(w->network[0]); i++) {
@@ -149,7 +149,7 @@ work(struct worker *w, struct ps_error *e)
 }
 
 static void
-close_worker(struct worker *w)
+close_worker(struct device_reduce_worker *w)
 {
     for (uint32_t k = 0; k < REPLICAS_MAX; k++)
         ps_network_free(w->network[k]);
@@ -157,9 +157,9 @@ close_worker(struct worker *w)
 }
 
 static pid_t
-start(const struct worker *as)
+device_reduce_start(const struct device_reduce_worker *as)
 {
-    struct worker w = *as;
+    struct device_reduce_worker w = *as;
     struct ps_error e = {0};
     enum ps_err err;
     pid_t pid = fork();
@@ -169,7 +169,7 @@ start(const struct worker *as)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     shared->len[w.task] = 0;
-    err = work(&w, &e);
+    err = device_reduce_work(&w, &e);
     if (w.fate == BREAKS && err == PS_ERR_IO && strstr(e.text, "it was told to fail") != NULL)
         _exit(BROKE);
     if (err != PS_OK) {
@@ -181,7 +181,7 @@ start(const struct worker *as)
 }
 
 static int
-await(pid_t pid)
+device_reduce_await(pid_t pid)
 {
     int status = 0;
 
@@ -190,16 +190,16 @@ await(pid_t pid)
 }
 
 static void
-train(const struct worker *as, uint32_t workers)
+device_reduce_train(const struct device_reduce_worker *as, uint32_t workers)
 {
-    struct worker w = *as;
+    struct device_reduce_worker w = *as;
     pid_t pids[WORKERS];
 
     w.workers = workers;
     for (w.task = 0; w.task < workers; w.task++)
-        pids[w.task] = start(&w);
+        pids[w.task] = device_reduce_start(&w);
     for (uint32_t i = 0; i < workers; i++)
-        ck_assert_int_eq(await(pids[i]), 0);
+        ck_assert_int_eq(device_reduce_await(pids[i]), 0);
 }
 
 static void
@@ -218,14 +218,14 @@ assert_same(uint32_t a, uint32_t b)
 /* Of two workers a sum has one order only, whoever adds up. */
 START_TEST(devices_that_reduce_have_the_bits_of_hosts_that_do)
 {
-    struct worker w = {.job = "host", .devices = _i == 0 ? "cuda" : "cuda,cuda:1"};
+    struct device_reduce_worker w = {.job = "host", .devices = _i == 0 ? "cuda" : "cuda,cuda:1"};
     static float want[FLOATS_MAX];
 
-    train(&w, 2);
+    device_reduce_train(&w, 2);
     memcpy(want, shared->values[0], sizeof want);
     w.job = "direct";
     w.direct = 1;
-    train(&w, 2);
+    device_reduce_train(&w, 2);
     assert_same(0, 1);
     ck_assert_int_eq(memcmp(want, shared->values[0], shared->len[0] * sizeof(float)), 0);
     ck_assert_uint_eq(shared->stats[0].gradient_sent,
@@ -237,62 +237,62 @@ END_TEST
 /* _i 1: it comes again, and is given what the others have. */
 START_TEST(a_worker_that_is_killed_is_done_without_or_comes_again)
 {
-    struct worker w = {.job = "train", .devices = "cuda", .direct = 1, .workers = WORKERS};
+    struct device_reduce_worker w = {.job = "train", .devices = "cuda", .direct = 1, .workers = WORKERS};
     pid_t pids[WORKERS];
     int status;
 
     for (w.task = 0; w.task < WORKERS; w.task++) {
         w.fate = w.task == 1 ? DIES : LIVES;
         w.awaits = _i == 1;
-        pids[w.task] = start(&w);
+        pids[w.task] = device_reduce_start(&w);
     }
-    status = await(pids[1]);
+    status = device_reduce_await(pids[1]);
     ck_assert(WIFSIGNALED(status));
     w.task = 1;
     w.fate = LIVES;
     w.awaits = false;
     w.again = true;
     if (_i == 1)
-        pids[1] = start(&w);
-    ck_assert_int_eq(await(pids[0]), 0);
-    ck_assert_int_eq(await(pids[2]), 0);
+        pids[1] = device_reduce_start(&w);
+    ck_assert_int_eq(device_reduce_await(pids[0]), 0);
+    ck_assert_int_eq(device_reduce_await(pids[2]), 0);
     assert_same(0, 2);
     ck_assert_uint_ge(shared->stats[0].reforms, 1);
     if (_i == 0)
         return;
-    ck_assert_int_eq(await(pids[1]), 0);
+    ck_assert_int_eq(device_reduce_await(pids[1]), 0);
     assert_same(0, 1);
 }
 END_TEST
 
 START_TEST(a_worker_whose_device_breaks_ends_and_the_others_go_on)
 {
-    struct worker w = {.job = "train", .devices = "cuda", .direct = 1, .workers = WORKERS};
+    struct device_reduce_worker w = {.job = "train", .devices = "cuda", .direct = 1, .workers = WORKERS};
     pid_t pids[WORKERS];
     int status;
 
     for (w.task = 0; w.task < WORKERS; w.task++) {
         w.fate = w.task == (uint32_t)_i ? BREAKS : LIVES;
-        pids[w.task] = start(&w);
+        pids[w.task] = device_reduce_start(&w);
     }
-    status = await(pids[_i]);
+    status = device_reduce_await(pids[_i]);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == BROKE);
     for (int i = 0; i < WORKERS; i++)
         if (i != _i)
-            ck_assert_int_eq(await(pids[i]), 0);
+            ck_assert_int_eq(device_reduce_await(pids[i]), 0);
     assert_same(_i == 0 ? 1 : 0, _i == 2 ? 1 : 2);
 }
 END_TEST
 
 START_TEST(what_cannot_reduce_by_itself_is_refused)
 {
-    struct worker w = {.job = "train", .devices = "cpu", .direct = 1, .workers = 1};
+    struct device_reduce_worker w = {.job = "train", .devices = "cpu", .direct = 1, .workers = 1};
     struct ps_error e = {0};
 
     ck_assert_int_eq(open_worker(&w, &e), PS_ERR_UNSUPPORTED);
     ck_assert_msg(strstr(e.text, "cpu") != NULL, "%s", e.text);
     close_worker(&w);
-    w = (struct worker){
+    w = (struct device_reduce_worker){
         .job = "train", .devices = "cuda", .direct = 1, .workers = 1, .compress = {.kind = PS_COMPRESS_INT8}};
     ck_assert_int_eq(open_worker(&w, &e), PS_ERR_INVALID);
 }
@@ -304,7 +304,7 @@ make_suite(void)
     Suite *suite = suite_create("device_reduce");
     TCase *tc = tcase_create("workers");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, device_reduce_setup, device_reduce_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, devices_that_reduce_have_the_bits_of_hosts_that_do, 0, 2);
     tcase_add_loop_test(tc, a_worker_that_is_killed_is_done_without_or_comes_again, 0, 2);

@@ -17,7 +17,7 @@
 #include "common/core/model/layout.h"
 #include "tests/faults/fail_io.h"
 #include "tests/system/probe.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/system/wait_for.h"
 #include "tests/unit/kits/check_main.h"
 
@@ -45,14 +45,14 @@ len_of(uint32_t block)
 }
 
 static void
-join(uint64_t incarnation, bool resume)
+durable_join(uint64_t incarnation, bool resume)
 {
     ck_assert(probe_connect(&p, shards.address[0]));
     ck_assert_msg(probe_hello(&p, 0, incarnation, resume), "%s", p.msg.type == MSG_ERROR ? p.msg.u.error->text : "?");
 }
 
 static const float *
-gradient(float value)
+durable_gradient(float value)
 {
     static float g[N];
 
@@ -63,7 +63,7 @@ gradient(float value)
 
 /* The code that answers. */
 static uint32_t
-push(float value, bool durable)
+durable_push(float value, bool durable)
 {
     static uint32_t vars[BLOCKS], blocks[BLOCKS] = {0, 1, 2};
     Psd__Push m = PSD__PUSH__INIT;
@@ -75,7 +75,7 @@ push(float value, bool durable)
     m.var = vars;
     m.block = blocks;
     m.durable = durable;
-    probe_send(&p, MSG_PUSH, &m.base, gradient(value), N * sizeof(float));
+    probe_send(&p, MSG_PUSH, &m.base, durable_gradient(value), N * sizeof(float));
     ck_assert(probe_receive(&p));
     ck_assert_int_eq(p.msg.type, MSG_ACK);
     return p.msg.u.ack->n_code > 0 ? p.msg.u.ack->code[0] : PS_OK;
@@ -83,7 +83,7 @@ push(float value, bool durable)
 
 /* All blocks hold what pushes of these values together have made of zeros. */
 static void
-holds(float sum, unsigned pushes)
+durable_holds(float sum, unsigned pushes)
 {
     static float weights[N];
     size_t first = 0;
@@ -99,7 +99,7 @@ holds(float sum, unsigned pushes)
 }
 
 static void
-save(void)
+durable_save(void)
 {
     Psd__Save m = PSD__SAVE__INIT;
 
@@ -128,12 +128,12 @@ setup_with(const char *const *more)
     unlink(control);
     setenv("FAIL_IO", control, 1);
     shards_start_with(&shards, 1, &(struct shards_options){.more = more, .durable = true, .log = true});
-    join(1, false);
+    durable_join(1, false);
     var = probe_declare(&p, "w", N);
 }
 
 static void
-setup(void)
+durable_setup(void)
 {
     setup_with(quiet);
 }
@@ -145,7 +145,7 @@ setup_eager(void)
 }
 
 static void
-teardown(void)
+durable_teardown(void)
 {
     probe_close(&p);
     shards_stop(&shards);
@@ -159,7 +159,7 @@ in_shard_dir(const char *name, char out[256])
 }
 
 static void
-move(const char *from, const char *to)
+durable_move(const char *from, const char *to)
 {
     char a[256], b[256];
 
@@ -169,7 +169,7 @@ move(const char *from, const char *to)
 }
 
 static bool
-there(const char *name)
+durable_exists(const char *name)
 {
     char path[256];
 
@@ -193,11 +193,11 @@ lose_power(void)
 
     kill_it();
     snprintf(to, sizeof to, ".lost-%d", ++lost);
-    move("", to);
+    durable_move("", to);
 }
 
 static bool
-said(const char *text)
+durable_logged(const char *text)
 {
     return strstr(shards_log(&shards, 0), text) != NULL;
 }
@@ -210,50 +210,50 @@ START_TEST(a_save_is_there_after_power_loss_and_what_came_later_is_gone_and_told
 {
     uint64_t boot;
 
-    ck_assert_uint_eq(push(1, false), PS_OK);
-    ck_assert_uint_eq(push(2, false), PS_OK);
-    save();
-    ck_assert_uint_eq(push(4, false), PS_OK);
+    ck_assert_uint_eq(durable_push(1, false), PS_OK);
+    ck_assert_uint_eq(durable_push(2, false), PS_OK);
+    durable_save();
+    ck_assert_uint_eq(durable_push(4, false), PS_OK);
     kill_it();
     shards_restart(&shards, 0); /* the memory is there */
-    join(1, true);
+    durable_join(1, true);
     boot = p.msg.u.welcome->boot;
     ck_assert_uint_eq(p.msg.u.welcome->pushes, 3);
-    holds(7, 3);
+    durable_holds(7, 3);
     lose_power();
     shards_restart(&shards, 0);
-    ck_assert(said("rebuilt from the durable directory save=1"));
-    join(1, true);
+    ck_assert(durable_logged("rebuilt from the durable directory save=1"));
+    durable_join(1, true);
     ck_assert_uint_ne(p.msg.u.welcome->boot, boot);
     ck_assert_uint_eq(p.msg.u.welcome->pushes, 2);
-    holds(3, 2);
+    durable_holds(3, 2);
 }
 END_TEST
 
 START_TEST(saves_come_by_themselves_when_something_changes)
 {
-    ck_assert_uint_eq(push(1, false), PS_OK);
-    WAIT_FOR(said("save done"));
-    ck_assert_uint_eq(push(2, false), PS_OK);
-    save(); /* waits for one that runs, and makes another */
+    ck_assert_uint_eq(durable_push(1, false), PS_OK);
+    WAIT_FOR(durable_logged("save done"));
+    ck_assert_uint_eq(durable_push(2, false), PS_OK);
+    durable_save(); /* waits for one that runs, and makes another */
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(3, 2);
+    durable_join(1, true);
+    durable_holds(3, 2);
 }
 END_TEST
 
 START_TEST(a_stop_saves_what_has_changed)
 {
-    ck_assert_uint_eq(push(5, false), PS_OK);
+    ck_assert_uint_eq(durable_push(5, false), PS_OK);
     kill(shards.pids[0], SIGTERM);
     shards_wait(&shards, 0);
     probe_close(&p);
-    ck_assert(said("saving before the stop") && said("save done"));
-    move("", ".lost");
+    ck_assert(durable_logged("saving before the stop") && durable_logged("save done"));
+    durable_move("", ".lost");
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(5, 1);
+    durable_join(1, true);
+    durable_holds(5, 1);
 }
 END_TEST
 
@@ -272,19 +272,19 @@ START_TEST(kill_9_at_any_moment_of_a_save_leaves_a_whole_one)
         for (int i = 0; i < 6; i++, pushes++) {
             bool durable = rand_r(&seed) % 3 == 0;
 
-            ck_assert_uint_eq(push(1, durable), PS_OK);
+            ck_assert_uint_eq(durable_push(1, durable), PS_OK);
             sure += durable;
         }
         usleep((useconds_t)(rand_r(&seed) % 60000)); /* saves run all the time */
         lose_power();
         shards_restart(&shards, 0);
-        join(1, life % 2 == 0);
+        durable_join(1, life % 2 == 0);
         had = (unsigned)p.msg.u.welcome->pushes;
         ck_assert_msg(sure <= had && had <= pushes, "%u of %u pushes are there, and %u were durable", had, pushes,
                       sure);
         if (had == 0)
             var = probe_declare(&p, "w", N);
-        holds((float)had, had);
+        durable_holds((float)had, had);
         pushes = had;
     }
 }
@@ -294,34 +294,34 @@ END_TEST
 
 START_TEST(durable_pushes_are_there_after_power_loss_without_a_save)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
-    ck_assert_uint_eq(push(2, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(2, true), PS_OK);
     lose_power();
     shards_restart(&shards, 0);
-    ck_assert(said("rebuilt from the durable directory save=0"));
-    join(1, true);
+    ck_assert(durable_logged("rebuilt from the durable directory save=0"));
+    durable_join(1, true);
     ck_assert_uint_eq(p.msg.u.welcome->pushes, 2);
-    holds(3, 2);
+    durable_holds(3, 2);
 }
 END_TEST
 
 START_TEST(durable_pushes_are_replayed_over_the_save_and_others_are_gone)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
-    save();
-    ck_assert_uint_eq(push(2, false), PS_OK);
-    ck_assert_uint_eq(push(4, true), PS_OK);
-    ck_assert_uint_eq(push(8, true), PS_OK);
-    ck_assert_uint_eq(push(16, false), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
+    durable_save();
+    ck_assert_uint_eq(durable_push(2, false), PS_OK);
+    ck_assert_uint_eq(durable_push(4, true), PS_OK);
+    ck_assert_uint_eq(durable_push(8, true), PS_OK);
+    ck_assert_uint_eq(durable_push(16, false), PS_OK);
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
+    durable_join(1, true);
     ck_assert_uint_eq(p.msg.u.welcome->pushes, 3);
-    holds(13, 3);
+    durable_holds(13, 3);
     lose_power(); /* at once again: the log is still there */
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(13, 3);
+    durable_join(1, true);
+    durable_holds(13, 3);
 }
 END_TEST
 
@@ -329,13 +329,13 @@ START_TEST(durable_pushes_without_a_durable_directory_are_refused)
 {
     static const char *const none[] = {"--cluster", "psd", NULL};
 
-    teardown();
+    durable_teardown();
     shards_start_with(&shards, 1, &(struct shards_options){.more = none});
-    join(1, false);
+    durable_join(1, false);
     var = probe_declare(&p, "w", N);
-    ck_assert_uint_eq(push(1, true), PS_ERR_UNSUPPORTED);
-    ck_assert_uint_eq(push(2, false), PS_OK);
-    holds(2, 1);
+    ck_assert_uint_eq(durable_push(1, true), PS_ERR_UNSUPPORTED);
+    ck_assert_uint_eq(durable_push(2, false), PS_OK);
+    durable_holds(2, 1);
 }
 END_TEST
 
@@ -355,73 +355,74 @@ write_boot(const char *text)
 
 START_TEST(memory_of_another_boot_is_rebuilt_without_being_asked)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     kill_it();
     write_boot("11111111-2222-3333-4444-555555555555 open\n");
     shards_restart(&shards, 0);
-    ck_assert(said("discarded what another boot left unsynced") && said("rebuilt from the durable directory"));
-    join(1, true);
-    holds(1, 1);
+    ck_assert(durable_logged("discarded what another boot left unsynced") &&
+              durable_logged("rebuilt from the durable directory"));
+    durable_join(1, true);
+    durable_holds(1, 1);
 }
 END_TEST
 
 START_TEST(a_half_rebuilt_directory_is_made_anew)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     kill_it();
     write_boot("- making\n");
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(1, 1);
+    durable_join(1, true);
+    durable_holds(1, 1);
 }
 END_TEST
 
 START_TEST(an_empty_shard_says_that_both_are_gone)
 {
     kill_it();
-    move("", ".lost");
+    durable_move("", ".lost");
     shards_restart(&shards, 0);
-    ck_assert(said("rebuilt from the durable directory") || said("this shard begins empty"));
+    ck_assert(durable_logged("rebuilt from the durable directory") || durable_logged("this shard begins empty"));
 }
 END_TEST
 
 START_TEST(a_live_directory_of_another_durable_one_is_refused)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     lose_power();
-    move(".disk", ".first");
+    durable_move(".disk", ".first");
     shards_restart(&shards, 0); /* both new */
-    join(1, false);
+    durable_join(1, false);
     var = probe_declare(&p, "w", N);
-    ck_assert_uint_eq(push(2, true), PS_OK);
+    ck_assert_uint_eq(durable_push(2, true), PS_OK);
     kill_it();
-    move(".disk", ".second");
-    move(".first", ".disk");
+    durable_move(".disk", ".second");
+    durable_move(".first", ".disk");
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
-    ck_assert(said("do not belong together"));
-    move(".disk", ".first");
-    move(".second", ".disk");
+    ck_assert(durable_logged("do not belong together"));
+    durable_move(".disk", ".first");
+    durable_move(".second", ".disk");
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(2, 1);
+    durable_join(1, true);
+    durable_holds(2, 1);
 }
 END_TEST
 
 START_TEST(an_older_copy_of_the_memory_is_not_served)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     kill_it();
-    move("", ".old");
+    durable_move("", ".old");
     shards_restart(&shards, 0); /* rebuilt: another life */
-    join(1, true);
-    ck_assert_uint_eq(push(2, true), PS_OK);
+    durable_join(1, true);
+    ck_assert_uint_eq(durable_push(2, true), PS_OK);
     kill_it();
-    move("", ".newer");
-    move(".old", "");
+    durable_move("", ".newer");
+    durable_move(".old", "");
     shards_restart(&shards, 0);
-    ck_assert(said("discarded an older copy of the data"));
-    join(1, true);
-    holds(3, 2);
+    ck_assert(durable_logged("discarded an older copy of the data"));
+    durable_join(1, true);
+    durable_holds(3, 2);
 }
 END_TEST
 
@@ -440,68 +441,68 @@ START_TEST(a_file_that_may_not_grow_is_as_a_full_disk)
 
     limit_files(MIB);
     do
-        code = push(1, true);
+        code = durable_push(1, true);
     while (code == PS_OK && ++pushes < 50);
     ck_assert_uint_eq(code, PS_ERR_NOT_DURABLE);
     pushes++;
     limit_files(RLIM_INFINITY);
-    WAIT_FOR(said("pushes can be made durable again"));
+    WAIT_FOR(durable_logged("pushes can be made durable again"));
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds((float)pushes, pushes);
+    durable_join(1, true);
+    durable_holds((float)pushes, pushes);
 }
 END_TEST
 
 /* A commit to a file that nobody finds any more succeeds. */
 START_TEST(a_durable_directory_that_is_removed_is_noticed_and_made_again)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
-    save();
-    move(".disk", ".away");
-    WAIT_FOR(said("was removed or replaced") && said("pushes can be made durable again"));
-    ck_assert_uint_eq(push(2, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
+    durable_save();
+    durable_move(".disk", ".away");
+    WAIT_FOR(durable_logged("was removed or replaced") && durable_logged("pushes can be made durable again"));
+    ck_assert_uint_eq(durable_push(2, true), PS_OK);
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(3, 2);
+    durable_join(1, true);
+    durable_holds(3, 2);
 }
 END_TEST
 
 START_TEST(what_lies_in_a_durable_directorys_place_is_not_written_over)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     lose_power();
-    move(".disk", ".first");
+    durable_move(".disk", ".first");
     shards_restart(&shards, 0); /* both new */
-    join(1, false);
+    durable_join(1, false);
     var = probe_declare(&p, "w", N);
-    move(".disk", ".second");
-    move(".first", ".disk");
-    WAIT_FOR(said("was removed or replaced"));
-    while (push(2, true) != PS_ERR_CONFIG) /* the reason of now */
+    durable_move(".disk", ".second");
+    durable_move(".first", ".disk");
+    WAIT_FOR(durable_logged("was removed or replaced"));
+    while (durable_push(2, true) != PS_ERR_CONFIG) /* the reason of now */
         usleep(STEP_MS * 1000);
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(1, 1);
+    durable_join(1, true);
+    durable_holds(1, 1);
 }
 END_TEST
 
 START_TEST(a_new_durable_directory_is_filled_at_once)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     kill_it();
-    move(".disk", ".lost");
+    durable_move(".disk", ".lost");
     shards_restart(&shards, 0);
-    WAIT_FOR(said("pushes can be made durable again"));
-    join(1, true);
-    holds(1, 1);
-    ck_assert_uint_eq(push(2, true), PS_OK);
+    WAIT_FOR(durable_logged("pushes can be made durable again"));
+    durable_join(1, true);
+    durable_holds(1, 1);
+    ck_assert_uint_eq(durable_push(2, true), PS_OK);
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(3, 2);
+    durable_join(1, true);
+    durable_holds(3, 2);
 }
 END_TEST
 
@@ -510,22 +511,22 @@ START_TEST(a_durable_directory_that_holds_nothing_belongs_to_whoever_comes)
 {
     static const char *const without[] = {"--cluster", "psd", "--durable-dir", "none", NULL};
 
-    teardown();
+    durable_teardown();
     setup_with(without);
-    ck_assert_uint_eq(push(1, false), PS_OK);
+    ck_assert_uint_eq(durable_push(1, false), PS_OK);
     kill_it();
-    move("", ".data");
+    durable_move("", ".data");
     shards.options.more = quiet;
     shards_restart(&shards, 0); /* an empty shard: its pair is in ".disk", and nothing else */
     shards_kill(&shards, 0);
-    move("", ".empty");
-    move(".data", "");
+    durable_move("", ".empty");
+    durable_move(".data", "");
     shards_restart(&shards, 0);
-    WAIT_FOR(said("pushes can be made durable again"));
+    WAIT_FOR(durable_logged("pushes can be made durable again"));
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(1, 1);
+    durable_join(1, true);
+    durable_holds(1, 1);
 }
 END_TEST
 
@@ -533,22 +534,22 @@ START_TEST(a_life_without_the_durable_directory_is_made_up_for)
 {
     static const char *const without[] = {"--cluster", "psd", "--log-level", "info", "--durable-dir", "none", NULL};
 
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     kill_it();
     shards.options.more = without;
     shards_restart(&shards, 0);
-    join(1, true);
-    ck_assert_uint_eq(push(2, false), PS_OK);
+    durable_join(1, true);
+    ck_assert_uint_eq(durable_push(2, false), PS_OK);
     kill_it();
     shards.options.more = quiet;
     shards_restart(&shards, 0);
-    WAIT_FOR(said("pushes can be made durable again"));
-    join(1, true);
-    ck_assert_uint_eq(push(4, true), PS_OK);
+    WAIT_FOR(durable_logged("pushes can be made durable again"));
+    durable_join(1, true);
+    ck_assert_uint_eq(durable_push(4, true), PS_OK);
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(7, 3);
+    durable_join(1, true);
+    durable_holds(7, 3);
 }
 END_TEST
 
@@ -565,8 +566,8 @@ START_TEST(one_directory_for_both_is_refused_and_taken_back)
     shards.options.more = both;
     shards.options.durable = false;
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
-    ck_assert(said("are the same directory"));
-    ck_assert(!there(".both"));
+    ck_assert(durable_logged("are the same directory"));
+    ck_assert(!durable_exists(".both"));
     shards.options.durable = true;
 }
 END_TEST
@@ -575,15 +576,15 @@ START_TEST(a_durable_directory_of_another_shard_is_refused)
 {
     static const char *const other[] = {"--cluster", "other", NULL};
 
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     lose_power();
     shards.options.more = other;
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
-    ck_assert(said("to begin without what is in it, move it away"));
+    ck_assert(durable_logged("to begin without what is in it, move it away"));
     shards.options.more = quiet;
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(1, 1);
+    durable_join(1, true);
+    durable_holds(1, 1);
 }
 END_TEST
 
@@ -598,10 +599,10 @@ START_TEST(a_file_that_is_no_environment_is_refused_and_kept)
     ck_assert_int_eq(write(fd, "not LMDB at all, and long enough to be looked at ......", 55), 55);
     close(fd);
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
-    ck_assert(there(".disk/data.mdb"));
-    move(".disk", ".lost");
+    ck_assert(durable_exists(".disk/data.mdb"));
+    durable_move(".disk", ".lost");
     shards_restart(&shards, 0);
-    join(1, true);
+    durable_join(1, true);
 }
 END_TEST
 
@@ -614,7 +615,7 @@ struct listed {
 };
 
 static size_t
-list(struct listed *out, size_t max)
+durable_list(struct listed *out, size_t max)
 {
     char command[512], line[512];
     size_t n = 0;
@@ -652,11 +653,11 @@ START_TEST(the_log_is_listed_and_replayed_up_to_a_record)
     const char *words[] = {"--cluster", "psd", "--replay", disk, "--until", until, "--live-dir", live, NULL};
     struct listed listed[4];
 
-    ck_assert_uint_eq(push(1, true), PS_OK);
-    ck_assert_uint_eq(push(2, true), PS_OK);
-    ck_assert_uint_eq(push(4, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(2, true), PS_OK);
+    ck_assert_uint_eq(durable_push(4, true), PS_OK);
     kill_it();
-    ck_assert_uint_eq(list(listed, 4), 3);
+    ck_assert_uint_eq(durable_list(listed, 4), 3);
     for (int i = 0; i < 3; i++) {
         is_near(listed[i].gradient, norm_of(1 << i, 1));
         is_near(listed[i].weights, norm_of((2 << i) - 1, i + 1));
@@ -669,15 +670,15 @@ START_TEST(the_log_is_listed_and_replayed_up_to_a_record)
     snprintf(until, sizeof until, "%lu", listed[1].record);
     shards.options.more = words;
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(3, 2);
+    durable_join(1, true);
+    durable_holds(3, 2);
     kill_it();
     ck_assert_int_eq(shards_refused(&shards, 0), 1); /* scratch is no new directory any more */
-    ck_assert_uint_eq(list(listed, 4), 3);
+    ck_assert_uint_eq(durable_list(listed, 4), 3);
     shards.options.more = quiet;
     shards_restart(&shards, 0); /* nothing of that has changed anything */
-    join(1, true);
-    holds(7, 3);
+    durable_join(1, true);
+    durable_holds(7, 3);
 }
 END_TEST
 
@@ -708,37 +709,37 @@ mend_disk(void)
 
 START_TEST(a_full_disk_fails_saves_and_durable_pushes_and_nothing_else)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
     break_disk("any ENOSPC 1 0");
     ck_assert_uint_eq(save_fails(), PS_ERR_FULL);
-    ck_assert_uint_eq(push(2, true), PS_ERR_NOT_DURABLE); /* applied, and not on disk */
-    ck_assert_uint_eq(push(4, true), PS_ERR_FULL);        /* not applied */
-    ck_assert_uint_eq(push(8, false), PS_OK);
-    holds(11, 3);
+    ck_assert_uint_eq(durable_push(2, true), PS_ERR_NOT_DURABLE); /* applied, and not on disk */
+    ck_assert_uint_eq(durable_push(4, true), PS_ERR_FULL);        /* not applied */
+    ck_assert_uint_eq(durable_push(8, false), PS_OK);
+    durable_holds(11, 3);
     mend_disk();
-    WAIT_FOR(said("pushes can be made durable again"));
-    ck_assert_uint_eq(push(16, true), PS_OK);
-    save();
+    WAIT_FOR(durable_logged("pushes can be made durable again"));
+    ck_assert_uint_eq(durable_push(16, true), PS_OK);
+    durable_save();
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(27, 4);
+    durable_join(1, true);
+    durable_holds(27, 4);
 }
 END_TEST
 
 START_TEST(a_file_whose_sync_failed_is_never_used_again)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
-    ck_assert_uint_eq(push(2, false), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
+    ck_assert_uint_eq(durable_push(2, false), PS_OK);
     break_disk("fdatasync,fsync,pwrite EIO 1 1");
-    ck_assert_uint_eq(push(4, true), PS_ERR_NOT_DURABLE);
-    WAIT_FOR(said("pushes can be made durable again")); /* a full save is there */
-    ck_assert(there(".disk/data.mdb.bad-1"));
-    ck_assert_uint_eq(push(8, true), PS_OK);
+    ck_assert_uint_eq(durable_push(4, true), PS_ERR_NOT_DURABLE);
+    WAIT_FOR(durable_logged("pushes can be made durable again")); /* a full save is there */
+    ck_assert(durable_exists(".disk/data.mdb.bad-1"));
+    ck_assert_uint_eq(durable_push(8, true), PS_OK);
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(15, 4);
+    durable_join(1, true);
+    durable_holds(15, 4);
 }
 END_TEST
 
@@ -746,15 +747,15 @@ START_TEST(a_durable_directory_that_was_removed_is_made_anew)
 {
     bool applied;
 
-    ck_assert_uint_eq(push(1, true), PS_OK);
-    move(".disk", ".lost");
-    applied = push(2, true) == PS_ERR_NOT_DURABLE; /* or refused: it was noticed before */
-    WAIT_FOR(said("pushes can be made durable again"));
-    ck_assert_uint_eq(push(4, true), PS_OK);
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
+    durable_move(".disk", ".lost");
+    applied = durable_push(2, true) == PS_ERR_NOT_DURABLE; /* or refused: it was noticed before */
+    WAIT_FOR(durable_logged("pushes can be made durable again"));
+    ck_assert_uint_eq(durable_push(4, true), PS_OK);
     lose_power();
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(applied ? 7 : 5, applied ? 3 : 2);
+    durable_join(1, true);
+    durable_holds(applied ? 7 : 5, applied ? 3 : 2);
 }
 END_TEST
 
@@ -792,8 +793,8 @@ START_TEST(a_signal_ends_a_rebuild_and_the_next_start_makes_it_anew)
 {
     pthread_t thread;
 
-    ck_assert_uint_eq(push(1, false), PS_OK);
-    save();
+    ck_assert_uint_eq(durable_push(1, false), PS_OK);
+    durable_save();
     lose_power();
     setenv("LD_PRELOAD", getenv("FAIL_IO_LIB"), 1);
     ck_assert(fail_io_write(control, "fallocate STALL 2 0 0/data.mdb")); /* of the live file: the first makes it */
@@ -801,11 +802,11 @@ START_TEST(a_signal_ends_a_rebuild_and_the_next_start_makes_it_anew)
     ck_assert_int_eq(shards_refused(&shards, 0), 0);
     pthread_join(thread, NULL);
     unsetenv("LD_PRELOAD");
-    ck_assert(said("stopped by a signal before it served"));
-    ck_assert(!there("/data.mdb"));
+    ck_assert(durable_logged("stopped by a signal before it served"));
+    ck_assert(!durable_exists("/data.mdb"));
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(1, 1);
+    durable_join(1, true);
+    durable_holds(1, 1);
 }
 END_TEST
 
@@ -855,19 +856,19 @@ END_TEST
 
 START_TEST(a_file_that_was_set_aside_is_not_forgotten_when_nothing_else_is_left)
 {
-    ck_assert_uint_eq(push(1, true), PS_OK);
-    save();
+    ck_assert_uint_eq(durable_push(1, true), PS_OK);
+    durable_save();
     break_disk("fdatasync,fsync,pwrite EIO 1 0"); /* nor can a new one be made */
-    ck_assert_uint_eq(push(4, true), PS_ERR_NOT_DURABLE);
-    WAIT_FOR(there(".disk/data.mdb.bad-1"));
+    ck_assert_uint_eq(durable_push(4, true), PS_ERR_NOT_DURABLE);
+    WAIT_FOR(durable_exists(".disk/data.mdb.bad-1"));
     lose_power();
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
-    ck_assert(said("data.mdb.bad-1, which was set aside when its disk failed"));
-    ck_assert(!there("") && !there(".disk/data.mdb")); /* and the next start says the same */
-    move(".disk/data.mdb.bad-1", ".disk/data.mdb");
+    ck_assert(durable_logged("data.mdb.bad-1, which was set aside when its disk failed"));
+    ck_assert(!durable_exists("") && !durable_exists(".disk/data.mdb")); /* and the next start says the same */
+    durable_move(".disk/data.mdb.bad-1", ".disk/data.mdb");
     shards_restart(&shards, 0);
-    join(1, true);
-    holds(1, 1);
+    durable_join(1, true);
+    durable_holds(1, 1);
 }
 END_TEST
 
@@ -879,7 +880,7 @@ make_suite(void)
           *gone = tcase_create("gone");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, durable_setup, durable_teardown);
     tcase_add_test(tc, a_save_is_there_after_power_loss_and_what_came_later_is_gone_and_told);
     tcase_add_test(tc, a_stop_saves_what_has_changed);
     tcase_add_test(tc, durable_pushes_are_there_after_power_loss_without_a_save);
@@ -903,10 +904,10 @@ make_suite(void)
     tcase_add_test(tc, the_log_is_listed_and_replayed_up_to_a_record);
     suite_add_tcase(suite, tc);
     tcase_set_timeout(gone, 120);
-    tcase_add_checked_fixture(gone, setup, teardown);
+    tcase_add_checked_fixture(gone, durable_setup, durable_teardown);
     suite_add_tcase(suite, gone);
     tcase_set_timeout(failing, 120);
-    tcase_add_checked_fixture(failing, setup_failing, teardown);
+    tcase_add_checked_fixture(failing, setup_failing, durable_teardown);
     tcase_add_test(failing, a_full_disk_fails_saves_and_durable_pushes_and_nothing_else);
     tcase_add_test(failing, a_file_whose_sync_failed_is_never_used_again);
     tcase_add_test(failing, a_signal_ends_a_rebuild_and_the_next_start_makes_it_anew);
@@ -914,7 +915,7 @@ make_suite(void)
     tcase_add_test(failing, a_file_that_was_set_aside_is_not_forgotten_when_nothing_else_is_left);
     suite_add_tcase(suite, failing);
     tcase_set_timeout(often, 120);
-    tcase_add_checked_fixture(often, setup_eager, teardown);
+    tcase_add_checked_fixture(often, setup_eager, durable_teardown);
     tcase_add_test(often, saves_come_by_themselves_when_something_changes);
     tcase_add_test(often, kill_9_at_any_moment_of_a_save_leaves_a_whole_one);
     suite_add_tcase(suite, often);

@@ -19,7 +19,7 @@ enum { WORKERS_MAX = 4, FLOATS_MAX = 20000 };
 /* ---- Training ---- */
 
 /* What is trained how: arguments of the digits example. */
-struct way {
+struct equivalence_way {
     const char *arguments; /* after --strategy */
     const char *strategy;
     uint32_t workers;  /* 0: no cluster at all */
@@ -27,15 +27,15 @@ struct way {
     enum ps_algorithm algorithm;
 };
 
-struct outcome {
+struct equivalence_outcome {
     float weights[FLOATS_MAX];
     size_t len, correct;
     struct train_totals totals; /* behind all that has the same bits: their losses are summed in other orders */
 };
 
 /* A worker: a thread of this process, with everything of its own. */
-struct worker {
-    const struct way *way;
+struct equivalence_worker {
+    const struct equivalence_way *way;
     uint32_t task;
     pthread_t thread;
     struct digits_options options;
@@ -45,18 +45,18 @@ struct worker {
     struct train train;
     enum ps_err err;
     struct ps_error error;
-    struct outcome outcome;
+    struct equivalence_outcome outcome;
 };
 
 static enum ps_err
-read_options(struct worker *w)
+read_options(struct equivalence_worker *w)
 {
     return digits_read(&w->words, &w->options, &w->error, "--strategy %s --threads=1 --replicas=%u %s %s",
                        w->way->strategy, w->way->replicas, w->job, w->way->arguments);
 }
 
 static enum ps_err
-train(struct worker *w, const ps_cluster *cluster)
+equivalence_train(struct equivalence_worker *w, const ps_cluster *cluster)
 {
     struct train *t = &w->train;
     struct ps_network_result result;
@@ -80,27 +80,27 @@ train(struct worker *w, const ps_cluster *cluster)
 static void *
 worker_main(void *arg)
 {
-    struct worker *w = arg;
+    struct equivalence_worker *w = arg;
     ps_cluster *cluster = NULL;
 
     w->err = read_options(w);
     if (w->err == PS_OK && w->way->workers > 0)
         w->err = digits_cluster(w->way->workers, w->task, &cluster, &w->error);
     if (w->err == PS_OK)
-        w->err = train(w, cluster);
+        w->err = equivalence_train(w, cluster);
     train_close(&w->train, w->err == PS_OK);
     ps_cluster_free(cluster);
     return NULL;
 }
 
 /* Worker 0's model; with copies of their own, the others' are the same. The totals are the same at every worker. */
-static struct outcome *
-outcome_of(const struct way *way)
+static struct equivalence_outcome *
+outcome_of(const struct equivalence_way *way)
 {
     static uint32_t jobs; /* each finds new variables on the shards */
     uint32_t n = MAX(way->workers, 1);
-    struct worker *workers = calloc(n, sizeof *workers);
-    struct outcome *out = calloc(1, sizeof *out);
+    struct equivalence_worker *workers = calloc(n, sizeof *workers);
+    struct equivalence_outcome *out = calloc(1, sizeof *out);
 
     ck_assert(workers != NULL && out != NULL);
     jobs++;
@@ -128,7 +128,7 @@ outcome_of(const struct way *way)
 
 /* Largest difference of a weight. */
 static double
-distance(const struct outcome *a, const struct outcome *b)
+equivalence_distance(const struct equivalence_outcome *a, const struct equivalence_outcome *b)
 {
     double most = 0;
 
@@ -141,8 +141,8 @@ distance(const struct outcome *a, const struct outcome *b)
 /* Every row counts once in each epoch, whatever the strategy. With the same weights in every step just as many are told
  * right, and losses differ by the order of their sums alone. */
 static void
-assert_totals(const struct outcome *want, const struct outcome *is, const char *strategy, bool same_weights,
-              double loss_bound)
+assert_totals(const struct equivalence_outcome *want, const struct equivalence_outcome *is, const char *strategy,
+              bool same_weights, double loss_bound)
 {
     const struct train_totals *a = &want->totals, *b = &is->totals;
 
@@ -170,13 +170,13 @@ static const char *const trainings[] = {
 };
 
 static void
-assert_same_bits(const struct outcome *want, struct way way)
+assert_same_bits(const struct equivalence_outcome *want, struct equivalence_way way)
 {
-    struct outcome *is = outcome_of(&way);
+    struct equivalence_outcome *is = outcome_of(&way);
 
-    ck_assert_msg(memcmp(want, is, offsetof(struct outcome, totals)) == 0,
+    ck_assert_msg(memcmp(want, is, offsetof(struct equivalence_outcome, totals)) == 0,
                   "%s with %u workers of %u replicas, %s: off by up to %g", way.strategy, way.workers, way.replicas,
-                  way.arguments, distance(want, is));
+                  way.arguments, equivalence_distance(want, is));
     assert_totals(want, is, way.strategy, true, LOSS_ORDER);
     free(is);
 }
@@ -186,14 +186,17 @@ START_TEST(the_same_replicas_make_the_same_model_bit_for_bit)
     const char *arguments = trainings[_i];
 
     for (uint32_t replicas = 1; replicas <= 3; replicas++) {
-        struct outcome *want = outcome_of(&(struct way){arguments, "one_device", 0, replicas, 0});
+        struct equivalence_outcome *want =
+            outcome_of(&(struct equivalence_way){arguments, "one_device", 0, replicas, 0});
 
-        assert_same_bits(want, (struct way){arguments, "mirrored", 0, replicas, 0});
-        assert_same_bits(want, (struct way){arguments, "central_storage", 0, replicas, 0});
-        assert_same_bits(want, (struct way){arguments, "sync", replicas, 1, 0});
-        assert_same_bits(want, (struct way){arguments, "multi_worker_mirrored", replicas, 1, PS_ALGORITHM_DIRECT});
+        assert_same_bits(want, (struct equivalence_way){arguments, "mirrored", 0, replicas, 0});
+        assert_same_bits(want, (struct equivalence_way){arguments, "central_storage", 0, replicas, 0});
+        assert_same_bits(want, (struct equivalence_way){arguments, "sync", replicas, 1, 0});
+        assert_same_bits(
+            want, (struct equivalence_way){arguments, "multi_worker_mirrored", replicas, 1, PS_ALGORITHM_DIRECT});
         if (replicas <= 2) /* sums of two have one order */
-            assert_same_bits(want, (struct way){arguments, "multi_worker_mirrored", replicas, 1, PS_ALGORITHM_RING});
+            assert_same_bits(
+                want, (struct equivalence_way){arguments, "multi_worker_mirrored", replicas, 1, PS_ALGORITHM_RING});
         free(want);
     }
 }
@@ -207,8 +210,8 @@ END_TEST
 START_TEST(other_slices_make_the_same_model_within_a_bound)
 {
     const char *arguments = "--epochs 1 --optimizer momentum --seed 5";
-    struct outcome *want = outcome_of(&(struct way){arguments, "one_device", 0, 1, 0}), *is;
-    const struct way ways[] = {
+    struct equivalence_outcome *want = outcome_of(&(struct equivalence_way){arguments, "one_device", 0, 1, 0}), *is;
+    const struct equivalence_way ways[] = {
         {arguments, "one_device", 0, 2, 0},
         {arguments, "mirrored", 0, 5, 0},
         {arguments, "central_storage", 0, 8, 0},
@@ -220,8 +223,8 @@ START_TEST(other_slices_make_the_same_model_within_a_bound)
 
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
         is = outcome_of(&ways[i]);
-        ck_assert_msg(distance(want, is) <= BOUND, "%s, %u workers of %u replicas: off by up to %g", ways[i].strategy,
-                      ways[i].workers, ways[i].replicas, distance(want, is));
+        ck_assert_msg(equivalence_distance(want, is) <= BOUND, "%s, %u workers of %u replicas: off by up to %g",
+                      ways[i].strategy, ways[i].workers, ways[i].replicas, equivalence_distance(want, is));
         assert_totals(want, is, ways[i].strategy, false, 1e-5);
         free(is);
     }
@@ -235,12 +238,12 @@ END_TEST
 
 START_TEST(what_does_not_wait_for_all_is_as_accurate_within_a_margin)
 {
-    static const struct way ways[] = {
+    static const struct equivalence_way ways[] = {
         {"--epochs 30", "async", 3, 1, 0},
         {"--epochs 30 --bound 2", "ssp", 3, 1, 0},
         {"--epochs 30", "local_sgd", 3, 1, 0},
     };
-    struct outcome *want = outcome_of(&(struct way){"--epochs 30", "mirrored", 0, 3, 0}), *is;
+    struct equivalence_outcome *want = outcome_of(&(struct equivalence_way){"--epochs 30", "mirrored", 0, 3, 0}), *is;
 
     ck_assert_uint_ge(want->correct, 285);
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {

@@ -16,7 +16,7 @@
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum { SHARDS = 2, WORKERS = 3, ELEMENTS = 3000, REACHED = 5, PATIENCE_MS = 60000 };
@@ -26,14 +26,14 @@ static struct ps_error error;
 static int steps[2]; /* a pipe: each worker writes its number when it has ended a step */
 
 /* What the processes share. */
-static struct shared {
+static struct evicted_shared {
     atomic_bool stop;
     atomic_int heard; /* events that say that a worker was evicted */
     struct ps_error fate[WORKERS];
 } * shared;
 
 static void
-setup(void)
+evicted_setup(void)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(shared != MAP_FAILED);
@@ -42,7 +42,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+evicted_teardown(void)
 {
     shards_stop(&shards);
     munmap(shared, sizeof *shared);
@@ -62,7 +62,7 @@ on_event(void *arg, const struct ps_error *event)
 }
 
 static enum ps_err
-step(ps_client *client, ps_var *var, bool stops, struct ps_error *e)
+evicted_step(ps_client *client, ps_var *var, bool stops, struct ps_error *e)
 {
     static float values[ELEMENTS];
     enum ps_err err;
@@ -81,7 +81,7 @@ step(ps_client *client, ps_var *var, bool stops, struct ps_error *e)
 }
 
 static enum ps_err
-train(ps_client *client, uint32_t task, bool stops, struct ps_error *e)
+evicted_train(ps_client *client, uint32_t task, bool stops, struct ps_error *e)
 {
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}, .optimizer = {.learning_rate = 1}};
     char mark = (char)('0' + task);
@@ -90,7 +90,7 @@ train(ps_client *client, uint32_t task, bool stops, struct ps_error *e)
 
     err = ps_client_declare(client, &spec, &var, e);
     while (err == PS_OK && !atomic_load(&shared->stop)) {
-        err = step(client, var, stops && ps_client_clock(client) == REACHED, e);
+        err = evicted_step(client, var, stops && ps_client_clock(client) == REACHED, e);
         if (err == PS_OK && write(steps[1], &mark, 1) != 1 && errno != EAGAIN)
             err = ps_fail(e, PS_ERR_IO, "nobody listens");
     }
@@ -110,7 +110,7 @@ worker_main(uint32_t task, bool stops)
     if ((err = ps_cluster_from_list(shards.addresses, WORKERS, task, &cluster, e)) == PS_OK &&
         (err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) == PS_OK &&
         (err = ps_client_open(cluster, &options, &client, e)) == PS_OK)
-        err = train(client, task, stops, e);
+        err = evicted_train(client, task, stops, e);
     if (err == PS_OK)
         ps_client_close(client);
     else
@@ -120,7 +120,7 @@ worker_main(uint32_t task, bool stops)
 }
 
 static pid_t
-start(uint32_t task, bool stops)
+evicted_start(uint32_t task, bool stops)
 {
     pid_t pid = fork();
 
@@ -132,7 +132,7 @@ start(uint32_t task, bool stops)
 
 /* Until a worker has ended n steps more, from now on. */
 static void
-await(uint32_t task, int n)
+evicted_await(uint32_t task, int n)
 {
     struct pollfd p = {.fd = steps[0], .events = POLLIN};
     const struct ps_error *fate = &shared->fate[task];
@@ -161,7 +161,7 @@ ends_with(pid_t pid, enum ps_err wanted, uint32_t task)
 /* ---- Who looks on ---- */
 
 static ps_client *
-observe(void)
+evicted_observe(void)
 {
     ps_cluster *cluster;
     ps_client *client;
@@ -174,7 +174,7 @@ observe(void)
 }
 
 static void
-evict(ps_client *client, uint32_t task, pid_t pid)
+evicted_evict(ps_client *client, uint32_t task, pid_t pid)
 {
     struct ps_evict_report report;
     char suffix[32];
@@ -217,28 +217,28 @@ START_TEST(who_is_evicted_holds_nobody_back_and_is_told)
     int status;
 
     for (uint32_t task = 0; task < WORKERS; task++)
-        pids[task] = start(task, task == 2);
+        pids[task] = evicted_start(task, task == 2);
     ck_assert_int_eq(waitpid(pids[2], &status, WUNTRACED), pids[2]);
     ck_assert(WIFSTOPPED(status));
-    client = observe();
-    evict(client, 2, pids[2]);
-    await(0, 20);
-    await(1, 20);
+    client = evicted_observe();
+    evicted_evict(client, 2, pids[2]);
+    evicted_await(0, 20);
+    evicted_await(1, 20);
     for (uint32_t shard = 0; shard < SHARDS; shard++) { /* _i: they know of it in their next life, too */
         if (_i == 1)
             shards_kill(&shards, shard);
         if (_i == 1)
             shards_restart(&shards, shard);
     }
-    await(0, 20);
+    evicted_await(0, 20);
     ck_assert_int_ge(atomic_load(&shared->heard), 2); /* both of the others */
     ck_assert_int_eq(kill(pids[2], SIGCONT), 0);
     ends_with(pids[2], PS_ERR_FENCED, 2);
     ck_assert_ptr_nonnull(strstr(shared->fate[2].text, "was evicted at clock 5"));
     shared->fate[2] = (struct ps_error){0};
-    pids[2] = start(2, false);
-    await(2, 20);
-    await(0, 20);
+    pids[2] = evicted_start(2, false);
+    evicted_await(2, 20);
+    evicted_await(0, 20);
     atomic_store(&shared->stop, true);
     for (uint32_t task = 0; task < WORKERS; task++)
         ends_with(pids[task], PS_OK, task);
@@ -251,7 +251,7 @@ END_TEST
 START_TEST(what_cannot_be_asked_is_refused)
 {
     struct ps_client_options options = {.mode = PS_ASYNC};
-    ps_client *worker, *client = observe();
+    ps_client *worker, *client = evicted_observe();
     ps_cluster *cluster;
 
     ck_assert_int_eq(ps_client_evict(client, SHARDS, NULL, 0, -1, NULL, &error), PS_ERR_INVALID);
@@ -276,7 +276,7 @@ make_suite(void)
     Suite *s = suite_create("evicted");
     TCase *t = tcase_create("evicted");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, evicted_setup, evicted_teardown);
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, who_is_evicted_holds_nobody_back_and_is_told, 0, 2);
     tcase_add_test(t, what_cannot_be_asked_is_refused);

@@ -19,13 +19,13 @@
 
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum { SHARDS = 2, JOBS = 2, WORKERS = 3, ELEMENTS_MAX = 100000, WAIT_MS = 30000 };
 
 /* A job: what its workers are told. */
-struct job {
+struct faults_job {
     const char *name;
     enum ps_mode mode;
     uint32_t bound, quorum, workers;
@@ -34,7 +34,7 @@ struct job {
 };
 
 /* What the processes of one job tell each other. */
-struct progress {
+struct faults_progress {
     _Atomic uint64_t gate;           /* nobody begins this step or a later one */
     _Atomic uint64_t clock[WORKERS]; /* steps done */
     uint64_t applied[WORKERS];       /* pushes that were answered with OK */
@@ -45,10 +45,10 @@ struct progress {
 };
 
 static struct shards shards;
-static struct progress *progress; /* [JOBS] */
+static struct faults_progress *progress; /* [JOBS] */
 
 static void
-setup(void)
+faults_setup(void)
 {
     size_t size = JOBS * sizeof *progress;
 
@@ -58,7 +58,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+faults_teardown(void)
 {
     shards_stop(&shards);
     munmap(progress, JOBS * sizeof *progress);
@@ -68,9 +68,9 @@ teardown(void)
 
 enum { WEIGHTS, LEDGER, VARS };
 
-struct worker {
-    const struct job *job;
-    struct progress *progress;
+struct faults_worker {
+    const struct faults_job *job;
+    struct faults_progress *progress;
     uint32_t task;
     ps_client *client;
     ps_var *vars[VARS];
@@ -84,7 +84,7 @@ struct worker {
     } while (0)
 
 static enum ps_err
-declare(struct worker *w, struct ps_error *e)
+faults_declare(struct faults_worker *w, struct ps_error *e)
 {
     struct ps_var_spec weights = {.name = "weights",
                                   .rank = 1,
@@ -107,7 +107,7 @@ declare(struct worker *w, struct ps_error *e)
 }
 
 static enum ps_err
-join(struct worker *w, const char *addresses, struct ps_error *e)
+faults_join(struct faults_worker *w, const char *addresses, struct ps_error *e)
 {
     struct ps_client_options options = {.job = w->job->name,
                                         .mode = w->job->mode,
@@ -123,11 +123,11 @@ join(struct worker *w, const char *addresses, struct ps_error *e)
     if ((err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) == PS_OK)
         err = ps_client_open(cluster, &options, &w->client, e);
     ps_cluster_free(cluster);
-    return err == PS_OK ? declare(w, e) : err;
+    return err == PS_OK ? faults_declare(w, e) : err;
 }
 
 static bool
-waits_for_all(const struct job *job)
+waits_for_all(const struct faults_job *job)
 {
     return job->mode == PS_SYNC && job->quorum == job->workers;
 }
@@ -135,9 +135,9 @@ waits_for_all(const struct job *job)
 /* How many pushes of worker i a pull at clock c may hold. Of its own it holds all that count; where not
  * all workers are needed, the others may be ahead by any number. */
 static void
-promise(const struct worker *w, uint64_t c, uint32_t i, uint64_t *least, uint64_t *most)
+faults_promise(const struct faults_worker *w, uint64_t c, uint32_t i, uint64_t *least, uint64_t *most)
 {
-    const struct job *job = w->job;
+    const struct faults_job *job = w->job;
     uint64_t own = w->progress->applied[w->task];
 
     *least = 0;
@@ -153,14 +153,14 @@ promise(const struct worker *w, uint64_t c, uint32_t i, uint64_t *least, uint64_
 }
 
 static enum ps_err
-check_ledger(const struct worker *w, uint64_t c, struct ps_error *e)
+check_ledger(const struct faults_worker *w, uint64_t c, struct ps_error *e)
 {
     uint64_t least, most;
 
     for (uint32_t i = 0; i < w->job->workers; i++) {
         float count = w->values[LEDGER][i];
 
-        promise(w, c, i, &least, &most);
+        faults_promise(w, c, i, &least, &most);
         CHECK(count >= (float)least && count <= (float)most,
               "worker %u of '%s' at clock %llu sees %g pushes of worker %u, not %llu to %llu", w->task, w->job->name,
               (unsigned long long)c, (double)count, i, (unsigned long long)least, (unsigned long long)most);
@@ -170,7 +170,7 @@ check_ledger(const struct worker *w, uint64_t c, struct ps_error *e)
 
 /* Toward the target, and each worker a little to its own side. */
 static void
-compute(struct worker *w)
+faults_compute(struct faults_worker *w)
 {
     float aside = 0.125f * ((float)w->task - 1);
 
@@ -182,7 +182,7 @@ compute(struct worker *w)
 
 /* A push may come too late where not all are needed. The ledger is one block: it counts or it does not. */
 static enum ps_err
-await_push(struct worker *w, int i, ps_op *push, struct ps_error *e)
+await_push(struct faults_worker *w, int i, ps_op *push, struct ps_error *e)
 {
     enum ps_err err = ps_op_wait(push, -1, e);
 
@@ -194,7 +194,7 @@ await_push(struct worker *w, int i, ps_op *push, struct ps_error *e)
 enum { TICK = VARS, PULL, OPS };
 
 static enum ps_err
-start_step(struct worker *w, ps_op *ops[OPS], struct ps_error *e)
+start_step(struct faults_worker *w, ps_op *ops[OPS], struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
@@ -209,12 +209,12 @@ start_step(struct worker *w, ps_op *ops[OPS], struct ps_error *e)
 
 /* Pushes, tick and the next pull are under way together: a crash finds them at any point. */
 static enum ps_err
-step(struct worker *w, struct ps_error *e)
+faults_step(struct faults_worker *w, struct ps_error *e)
 {
     ps_op *ops[OPS] = {NULL};
     enum ps_err err;
 
-    compute(w);
+    faults_compute(w);
     err = start_step(w, ops, e);
     for (int i = 0; i < VARS && err == PS_OK; i++)
         err = await_push(w, i, ops[i], e);
@@ -226,7 +226,7 @@ step(struct worker *w, struct ps_error *e)
 }
 
 static enum ps_err
-train(struct worker *w, struct ps_error *e)
+faults_train(struct faults_worker *w, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -237,7 +237,7 @@ train(struct worker *w, struct ps_error *e)
         while (c >= atomic_load(&w->progress->gate))
             usleep(500);
         if ((err = check_ledger(w, c, e)) == PS_OK)
-            err = step(w, e);
+            err = faults_step(w, e);
         if (err == PS_OK)
             atomic_store(&w->progress->clock[w->task], c + 1);
     }
@@ -246,9 +246,9 @@ train(struct worker *w, struct ps_error *e)
 
 /* All have come, and what they pushed is there. */
 static enum ps_err
-finish(struct worker *w, struct ps_error *e)
+faults_finish(struct faults_worker *w, struct ps_error *e)
 {
-    struct progress *p = w->progress;
+    struct faults_progress *p = w->progress;
     enum ps_err err;
 
     if ((err = ps_client_barrier(w->client, "end", -1, e)) != PS_OK)
@@ -268,18 +268,18 @@ finish(struct worker *w, struct ps_error *e)
 }
 
 static _Noreturn void
-worker_main(const struct job *job, struct progress *p, uint32_t task, const char *addresses)
+worker_main(const struct faults_job *job, struct faults_progress *p, uint32_t task, const char *addresses)
 {
-    struct worker w = {.job = job, .progress = p, .task = task};
+    struct faults_worker w = {.job = job, .progress = p, .task = task};
     struct ps_error e = {0};
     enum ps_err err;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    err = join(&w, addresses, &e);
+    err = faults_join(&w, addresses, &e);
     if (err == PS_OK)
-        err = train(&w, &e);
+        err = faults_train(&w, &e);
     if (err == PS_OK)
-        err = finish(&w, &e);
+        err = faults_finish(&w, &e);
     if (err != PS_OK)
         fprintf(stderr, "worker %u of '%s': %s: %s (%s)\n", task, job->name, ps_err_name(err), e.text, e.peer);
     else
@@ -293,17 +293,17 @@ worker_main(const struct job *job, struct progress *p, uint32_t task, const char
 
 /* ---- The test's side ---- */
 
-struct crew {
-    const struct job *job;
-    struct progress *progress;
+struct faults_crew {
+    const struct faults_job *job;
+    struct faults_progress *progress;
     pid_t pids[WORKERS];
 };
 
 /* Its workers are there and stand at the gate. */
-static struct crew
-start_crew(const struct job *job, struct progress *p, uint64_t gate, const char *addresses)
+static struct faults_crew
+start_crew(const struct faults_job *job, struct faults_progress *p, uint64_t gate, const char *addresses)
 {
-    struct crew crew = {.job = job, .progress = p};
+    struct faults_crew crew = {.job = job, .progress = p};
 
     ck_assert_uint_le(job->elements, ELEMENTS_MAX);
     memset(p, 0, sizeof *p);
@@ -318,7 +318,7 @@ start_crew(const struct job *job, struct progress *p, uint64_t gate, const char 
 
 /* Every worker has done so many steps. */
 static void
-await_clock(const struct crew *crew, uint64_t clock)
+await_clock(const struct faults_crew *crew, uint64_t clock)
 {
     uint32_t waited = 0, i = 0;
 
@@ -335,7 +335,7 @@ await_clock(const struct crew *crew, uint64_t clock)
 }
 
 static void
-await_end(const struct crew *crew)
+await_end(const struct faults_crew *crew)
 {
     for (uint32_t i = 0; i < crew->job->workers; i++) {
         int status;
@@ -348,7 +348,7 @@ await_end(const struct crew *crew)
 
 /* Every push is there once, and the weights are where they should be. */
 static void
-check_result(const struct job *job, const struct progress *p)
+check_result(const struct faults_job *job, const struct faults_progress *p)
 {
     uint64_t updates = job->mode == PS_SYNC ? job->steps : job->steps * job->workers;
 
@@ -370,7 +370,7 @@ check_result(const struct job *job, const struct progress *p)
 enum { CRASHES = 4, AHEAD = 20 };
 
 static void
-crash(uint32_t shard)
+faults_crash(uint32_t shard)
 {
     shards_kill(&shards, shard);
     shards_restart(&shards, shard);
@@ -378,19 +378,19 @@ crash(uint32_t shard)
 
 /* One after the other, then both at once. Meanwhile the workers may run on, but not to their end. */
 static void
-train_through_crashes(const struct job *job, const char *addresses)
+train_through_crashes(const struct faults_job *job, const char *addresses)
 {
     uint64_t apart = job->steps / (CRASHES + 1);
-    struct crew crew = start_crew(job, progress, apart + AHEAD, addresses);
+    struct faults_crew crew = start_crew(job, progress, apart + AHEAD, addresses);
 
     ck_assert_uint_lt(apart * CRASHES + AHEAD, job->steps);
     for (uint32_t i = 1; i <= CRASHES; i++) {
         await_clock(&crew, i * apart);
         if (i < CRASHES) {
-            crash(i % SHARDS);
+            faults_crash(i % SHARDS);
         } else {
             shards_kill(&shards, 0);
-            crash(1);
+            faults_crash(1);
             shards_restart(&shards, 0);
         }
         atomic_store(&progress->gate, i < CRASHES ? (i + 1) * apart + AHEAD : UINT64_MAX);
@@ -398,7 +398,7 @@ train_through_crashes(const struct job *job, const char *addresses)
     await_end(&crew);
 }
 
-static const struct job crash_jobs[] = {
+static const struct faults_job crash_jobs[] = {
     {"async", PS_ASYNC, 0, 0, WORKERS, ELEMENTS_MAX, 200, -3},
     {"ssp", PS_SSP, 2, 0, WORKERS, ELEMENTS_MAX, 200, 4},
     {"sync", PS_SYNC, 0, WORKERS, WORKERS, ELEMENTS_MAX, 200, 5},
@@ -407,7 +407,7 @@ static const struct job crash_jobs[] = {
 
 START_TEST(training_goes_on_through_crashes_of_shards)
 {
-    const struct job *job = &crash_jobs[(size_t)_i % ARRAY_LEN(crash_jobs)];
+    const struct faults_job *job = &crash_jobs[(size_t)_i % ARRAY_LEN(crash_jobs)];
     bool over_unix = _i >= (int)ARRAY_LEN(crash_jobs);
 
     train_through_crashes(job, over_unix ? shards.sockets : shards.addresses);
@@ -422,8 +422,8 @@ END_TEST
 
 START_TEST(crashes_do_not_change_a_bit_of_sync_training)
 {
-    struct job disturbed = crash_jobs[2], calm = crash_jobs[2];
-    struct crew crew;
+    struct faults_job disturbed = crash_jobs[2], calm = crash_jobs[2];
+    struct faults_crew crew;
 
     calm.name = "calm";
     crew = start_crew(&calm, &progress[1], UINT64_MAX, shards.addresses);
@@ -439,7 +439,7 @@ END_TEST
 
 /* What one shard says of a job; freed with json_decref(). */
 static json_t *
-ask(uint32_t shard, enum ps_query query, const char *job)
+faults_ask(uint32_t shard, enum ps_query query, const char *job)
 {
     struct ps_client_options options = {.observer = 1};
     ps_cluster *cluster;
@@ -461,10 +461,10 @@ ask(uint32_t shard, enum ps_query query, const char *job)
 
 /* Every shard knows these workers of the job, all at this clock, and no others. */
 static void
-expect_workers(const struct job *job, uint64_t clock)
+expect_workers(const struct faults_job *job, uint64_t clock)
 {
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
-        json_t *root = ask(shard, PS_QUERY_WORKERS, job->name), *rows = json_object_get(root, "worker"), *row;
+        json_t *root = faults_ask(shard, PS_QUERY_WORKERS, job->name), *rows = json_object_get(root, "worker"), *row;
         size_t i;
 
         ck_assert_uint_eq(json_array_size(rows), job->workers);
@@ -479,10 +479,10 @@ expect_workers(const struct job *job, uint64_t clock)
 
 /* The job's variables have the job's shapes, and no other job's are among them. */
 static void
-expect_variables(const struct job *job)
+expect_variables(const struct faults_job *job)
 {
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
-        json_t *root = ask(shard, PS_QUERY_VARIABLES, job->name), *row;
+        json_t *root = faults_ask(shard, PS_QUERY_VARIABLES, job->name), *row;
         size_t i;
 
         json_array_foreach(json_object_get(root, "variable"), i, row)
@@ -501,9 +501,10 @@ expect_variables(const struct job *job)
  * "slow" waits at its gate while "fast" runs to its end; a shard crashes under both. */
 START_TEST(two_jobs_on_one_cluster_do_not_see_each_other)
 {
-    const struct job slow = {"slow", PS_SYNC, 0, 3, 3, 7001, 120, -2}, fast = {"fast", PS_SSP, 1, 0, 2, 40000, 300, 6};
-    struct crew slow_crew = start_crew(&slow, &progress[0], 30, shards.addresses);
-    struct crew fast_crew = start_crew(&fast, &progress[1], 150, shards.sockets);
+    const struct faults_job slow = {"slow", PS_SYNC, 0, 3, 3, 7001, 120, -2},
+                            fast = {"fast", PS_SSP, 1, 0, 2, 40000, 300, 6};
+    struct faults_crew slow_crew = start_crew(&slow, &progress[0], 30, shards.addresses);
+    struct faults_crew fast_crew = start_crew(&fast, &progress[1], 150, shards.sockets);
 
     await_clock(&slow_crew, 30);
     await_clock(&fast_crew, 150);
@@ -511,7 +512,7 @@ START_TEST(two_jobs_on_one_cluster_do_not_see_each_other)
     expect_workers(&fast, 150);
     expect_variables(&slow);
     expect_variables(&fast);
-    crash(0);
+    faults_crash(0);
     atomic_store(&progress[1].gate, UINT64_MAX);
     await_end(&fast_crew);
     for (uint32_t i = 0; i < slow.workers; i++)
@@ -529,7 +530,7 @@ make_suite(void)
     Suite *suite = suite_create("faults");
     TCase *tc = tcase_create("faults");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, faults_setup, faults_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, training_goes_on_through_crashes_of_shards, 0, 2 * (int)ARRAY_LEN(crash_jobs));
     tcase_add_test(tc, crashes_do_not_change_a_bit_of_sync_training);

@@ -5,7 +5,7 @@
  * PSD_TEST_KILLS says how many kills (200), PSD_TEST_SEED where and when. A round has KILLS_A_ROUND of them, in a new
  * cluster: on tmpfs or on disk, over TCP or Unix sockets. */
 #include "common/core/base/base.h"
-#include "tests/system/fire_crew.h"
+#include "tests/system/fire_jobs.h"
 
 enum { SHARDS = 2, KILLS = 200, KILLS_A_ROUND = 25, APART_MS = 200 };
 

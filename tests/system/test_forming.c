@@ -23,7 +23,7 @@
 #define SAID        "it has been eaten"
 
 static ps_group *g;
-static struct group_table table;
+static struct group_membership table;
 static struct ps_error error;
 static int door[RANKS]; /* where the other ranks listen */
 
@@ -53,7 +53,7 @@ begin_as(uint32_t rank)
 {
     ck_assert_int_eq(group_new("test", NULL, &g, &error), PS_OK);
     ck_assert_int_eq(group_listen(g, "127.0.0.1:0", &error), PS_OK);
-    ck_assert_int_eq(group_table_init(&table, RANKS, &error), PS_OK);
+    ck_assert_int_eq(group_membership_init(&table, RANKS, &error), PS_OK);
     table.id = ID;
     table.epoch = EPOCH;
     table.rank = rank;
@@ -65,12 +65,12 @@ begin_as(uint32_t rank)
         m->task = r;
         m->incarnation = 1 + r;
         snprintf(m->host, sizeof m->host, "here");
-        snprintf(m->address, sizeof m->address, "127.0.0.1:%u", r == rank ? g->door.port : port_of(door[r]));
+        snprintf(m->address, sizeof m->address, "127.0.0.1:%u", r == rank ? g->acceptor.port : port_of(door[r]));
     }
 }
 
 static void
-end(void)
+forming_end(void)
 {
     ps_group_close(g);
     for (uint32_t r = 0; r < RANKS; r++)
@@ -81,7 +81,7 @@ end(void)
 
 /* All that is said is that this rank was guilty. */
 static void
-fails(uint64_t timeout_ms, enum ps_err code, uint32_t guilty, const char *says)
+forming_fails(uint64_t timeout_ms, enum ps_err code, uint32_t guilty, const char *says)
 {
     char name[32];
 
@@ -108,7 +108,7 @@ hello_of(uint32_t from, uint32_t to)
 }
 
 static void
-say(int fd, const void *bytes, size_t len)
+forming_say(int fd, const void *bytes, size_t len)
 {
     ck_assert_int_eq(send(fd, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
 }
@@ -118,7 +118,7 @@ say_hello(int fd, const struct group_hello *h)
 {
     uint8_t out[FRAME_HEAD_SIZE + GROUP_HELLO_MAX + FRAME_ALIGN];
 
-    say(fd, out, group_hello_encode(MSG_GROUP_HELLO, h, out));
+    forming_say(fd, out, group_hello_encode(MSG_GROUP_HELLO, h, out));
 }
 
 static void
@@ -126,15 +126,15 @@ say_abort(int fd, enum ps_err code, uint32_t guilty)
 {
     uint8_t out[FRAME_HEAD_SIZE + GROUP_ABORT_MAX + FRAME_ALIGN];
 
-    say(fd, out, group_abort_encode(code, guilty, SAID, out));
+    forming_say(fd, out, group_abort_encode(code, guilty, SAID, out));
 }
 
 /* A connection to the test's own rank. */
 static int
-dial(void)
+forming_dial(void)
 {
     struct sockaddr_in at = {
-        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(g->door.port)};
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(g->acceptor.port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
@@ -142,7 +142,7 @@ dial(void)
 }
 
 static void
-get(int fd, void *to, size_t n)
+forming_get(int fd, void *to, size_t n)
 {
     for (size_t at = 0; at < n;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -156,15 +156,15 @@ get(int fd, void *to, size_t n)
 
 /* The next frame, which must be of this type. */
 static void
-hear(int fd, enum msg_type type, struct frame_head *head, uint8_t *meta)
+forming_hear(int fd, enum msg_type type, struct frame_head *head, uint8_t *meta)
 {
     uint8_t bytes[FRAME_HEAD_SIZE];
 
-    get(fd, bytes, sizeof bytes);
+    forming_get(fd, bytes, sizeof bytes);
     ck_assert_int_eq(frame_head_decode(bytes, head, NULL), PS_OK);
     ck_assert_int_eq(head->type, type);
     ck_assert_uint_le(head->meta_len, GROUP_HELLO_MAX);
-    get(fd, meta, head->meta_len + frame_pad(head->meta_len));
+    forming_get(fd, meta, head->meta_len + frame_pad(head->meta_len));
 }
 
 static void
@@ -173,7 +173,7 @@ hear_hello(int fd)
     uint8_t meta[GROUP_HELLO_MAX + FRAME_ALIGN];
     struct frame_head head;
 
-    hear(fd, MSG_GROUP_HELLO, &head, meta);
+    forming_hear(fd, MSG_GROUP_HELLO, &head, meta);
 }
 
 static void
@@ -185,7 +185,7 @@ hear_abort(int fd, enum ps_err code, uint32_t guilty)
     enum ps_err said;
     uint32_t rank;
 
-    hear(fd, MSG_GROUP_ABORT, &head, meta);
+    forming_hear(fd, MSG_GROUP_ABORT, &head, meta);
     ck_assert_int_eq(group_abort_decode(&head, meta, &said, &rank, text, &error), PS_OK);
     ck_assert_msg(said == code && rank == guilty, "%s of rank %u: %s", ps_err_name(said), rank, text);
 }
@@ -203,7 +203,7 @@ drive_until_heard(int fd)
 /* ---- Tests ---- */
 
 struct refusal {
-    int door, greeting;
+    int acceptor, greeting;
     enum ps_err code;
     uint32_t guilty;
 };
@@ -213,7 +213,7 @@ refuse_main(void *arg)
 {
     struct refusal *r = arg;
 
-    r->greeting = accept(r->door, NULL, NULL);
+    r->greeting = accept(r->acceptor, NULL, NULL);
     hear_hello(r->greeting);
     say_abort(r->greeting, r->code, r->guilty);
     return NULL;
@@ -227,12 +227,12 @@ START_TEST(who_answers_a_greeting_with_the_end_is_believed)
     pthread_t thread;
 
     begin_as(2);
-    refusal.door = door[1];
+    refusal.acceptor = door[1];
     ck_assert_int_eq(pthread_create(&thread, NULL, refuse_main, &refusal), 0);
-    fails(PATIENCE_MS, PS_ERR_TIMEOUT, _i == 0 ? 0 : 1, _i == 0 ? SAID : "it refused this rank: " SAID);
+    forming_fails(PATIENCE_MS, PS_ERR_TIMEOUT, _i == 0 ? 0 : 1, _i == 0 ? SAID : "it refused this rank: " SAID);
     pthread_join(thread, NULL);
     close(refusal.greeting);
-    end();
+    forming_end();
 }
 END_TEST
 
@@ -244,16 +244,16 @@ START_TEST(who_is_being_greeted_is_told_the_end)
     int fd;
 
     begin_as(2);
-    refusal.door = door[1];
+    refusal.acceptor = door[1];
     ck_assert_int_eq(pthread_create(&thread, NULL, refuse_main, &refusal), 0);
-    fails(PATIENCE_MS, PS_ERR_TASK_TAKEN, 1, SAID);
+    forming_fails(PATIENCE_MS, PS_ERR_TASK_TAKEN, 1, SAID);
     pthread_join(thread, NULL);
     fd = accept(door[0], NULL, NULL);
     hear_hello(fd);
     hear_abort(fd, PS_ERR_TASK_TAKEN, 1);
     close(fd);
     close(refusal.greeting);
-    end();
+    forming_end();
 }
 END_TEST
 
@@ -264,13 +264,13 @@ START_TEST(an_end_that_comes_before_the_table_is_kept)
     int fd;
 
     begin_as(0);
-    fd = dial();
+    fd = forming_dial();
     say_hello(fd, &h);
     say_abort(fd, PS_ERR_UNREACHABLE, 1);
     drive_until_heard(fd); /* that it is closed */
-    fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, SAID);
+    forming_fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, SAID);
     close(fd);
-    end();
+    forming_end();
 }
 END_TEST
 
@@ -282,13 +282,13 @@ START_TEST(an_end_of_another_forming_is_not_believed)
 
     h.group++;
     begin_as(0);
-    fd = dial();
+    fd = forming_dial();
     say_hello(fd, &h);
     say_abort(fd, PS_ERR_UNREACHABLE, 2);
     drive_until_heard(fd);
-    fails(SHORT_MS, PS_ERR_TIMEOUT, 1, "waited");
+    forming_fails(SHORT_MS, PS_ERR_TIMEOUT, 1, "waited");
     close(fd);
-    end();
+    forming_end();
 }
 END_TEST
 
@@ -306,13 +306,13 @@ START_TEST(an_end_behind_a_greeting_is_heard)
         h.share_fd = (uint32_t)share.fd;
     }
     begin_as(0);
-    fd = dial();
+    fd = forming_dial();
     say_hello(fd, &h);
     say_abort(fd, PS_ERR_UNREACHABLE, 1);
-    fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, SAID);
+    forming_fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, SAID);
     close(fd);
     shm_ring_finish(&share);
-    end();
+    forming_end();
 }
 END_TEST
 
@@ -323,13 +323,13 @@ START_TEST(who_comes_late_is_told_the_end)
     int fd;
 
     begin_as(0);
-    fails(SHORT_MS, PS_ERR_TIMEOUT, 1, "waited");
-    fd = dial();
+    forming_fails(SHORT_MS, PS_ERR_TIMEOUT, 1, "waited");
+    fd = forming_dial();
     say_hello(fd, &h);
     drive_until_heard(fd);
     hear_abort(fd, PS_ERR_TIMEOUT, 1);
     close(fd);
-    end();
+    forming_end();
 }
 END_TEST
 
@@ -339,13 +339,13 @@ START_TEST(who_has_gone_is_not_waited_for)
     begin_as(0);
     close(door[1]);
     door[1] = 0;
-    fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, "nobody listens");
-    end();
+    forming_fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, "nobody listens");
+    forming_end();
 }
 END_TEST
 
 static Suite *
-make(void)
+forming_make(void)
 {
     Suite *s = suite_create("forming");
     TCase *t = tcase_create("forming");
@@ -362,4 +362,4 @@ make(void)
     return s;
 }
 
-CHECK_MAIN(make)
+CHECK_MAIN(forming_make)

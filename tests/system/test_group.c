@@ -21,7 +21,7 @@ input_at(uint32_t rank, size_t i, enum ps_reduce reduce)
 }
 
 static void
-put(void *to, size_t i, enum ps_dtype dtype, double value)
+group_put(void *to, size_t i, enum ps_dtype dtype, double value)
 {
     float f = (float)value;
     uint32_t bits;
@@ -55,10 +55,10 @@ put(void *to, size_t i, enum ps_dtype dtype, double value)
 }
 
 static void
-fill(void *to, size_t n, size_t from, uint32_t rank, enum ps_dtype dtype, enum ps_reduce reduce)
+group_fill(void *to, size_t n, size_t from, uint32_t rank, enum ps_dtype dtype, enum ps_reduce reduce)
 {
     for (size_t i = 0; i < n; i++)
-        put(to, i, dtype, input_at(rank, from + i, reduce));
+        group_put(to, i, dtype, input_at(rank, from + i, reduce));
 }
 
 /* MEAN is only asked of 2, 4 and 8 ranks for halves, where it is exact; else of float64 and integers by reduction of
@@ -77,7 +77,7 @@ fill_reduced(void *to, size_t n, size_t from, uint32_t ranks, enum ps_dtype dtyp
                     : reduce == PS_MAX   ? (x > value ? x : value)
                                          : value + x;
         }
-        put(to, i, dtype, value);
+        group_put(to, i, dtype, value);
     }
     if (reduce == PS_MEAN)
         reduce_divide(dtype, n, to, ranks);
@@ -85,10 +85,10 @@ fill_reduced(void *to, size_t n, size_t from, uint32_t ranks, enum ps_dtype dtyp
 
 /* ---- One operation ---- */
 
-enum what { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, WHATS };
+enum group_what { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, WHATS };
 
 struct one {
-    enum what what;
+    enum group_what what;
     size_t count;
     enum ps_dtype dtype;
     enum ps_reduce reduce;
@@ -101,7 +101,7 @@ struct one {
 };
 
 static uint8_t *
-room(size_t elements, size_t size)
+group_buffer(size_t elements, size_t size)
 {
     uint8_t *p = aligned_alloc(64, (elements * size + 127) / 64 * 64);
 
@@ -119,9 +119,9 @@ one_prepare(struct one *o, uint32_t rank, uint32_t ranks)
 
     o->in_len = o->what == ALL_GATHER ? part : o->count;
     o->out_len = o->what == REDUCE_SCATTER ? part : o->count;
-    o->in = room(o->count, size);
-    o->out = o->in_place || o->what == BROADCAST ? o->in : room(o->count, size);
-    o->expected = room(o->count, size);
+    o->in = group_buffer(o->count, size);
+    o->out = o->in_place || o->what == BROADCAST ? o->in : group_buffer(o->count, size);
+    o->expected = group_buffer(o->count, size);
     if (o->in_place && o->what == REDUCE_SCATTER)
         o->out = o->in + at * size;
     if (o->in_place && o->what == ALL_GATHER) {
@@ -129,10 +129,10 @@ one_prepare(struct one *o, uint32_t rank, uint32_t ranks)
         o->in += at * size;
     }
     if (gives)
-        fill(o->in, o->in_len, o->what == ALL_GATHER ? at : 0, o->what == ALL_GATHER || o->what == BROADCAST ? 0 : rank,
-             o->dtype, o->reduce);
+        group_fill(o->in, o->in_len, o->what == ALL_GATHER ? at : 0,
+                   o->what == ALL_GATHER || o->what == BROADCAST ? 0 : rank, o->dtype, o->reduce);
     if (o->what == ALL_GATHER || o->what == BROADCAST)
-        fill(o->expected, o->count, 0, 0, o->dtype, o->reduce);
+        group_fill(o->expected, o->count, 0, 0, o->dtype, o->reduce);
     else
         fill_reduced(o->expected, o->out_len, o->what == REDUCE_SCATTER ? at : 0, ranks, o->dtype, o->reduce);
     o->check_len = gets ? o->out_len : 0;
@@ -206,7 +206,7 @@ all_kinds(ps_group *g, void *arg)
         for (int what = 0; what < WHATS; what++)
             for (int dtype = 0; dtype < PS_DTYPES; dtype++)
                 for (int in_place = 0; in_place < 2; in_place++) {
-                    struct one o = {.what = (enum what)what,
+                    struct one o = {.what = (enum group_what)what,
                                     .count = counts[c],
                                     .dtype = (enum ps_dtype)dtype,
                                     .reduce = (enum ps_reduce)((c + (size_t)what + (size_t)dtype) % 5),
@@ -221,7 +221,7 @@ all_kinds(ps_group *g, void *arg)
 
 /* Large ones, by every algorithm that is asked for. */
 static void
-large(ps_group *g, void *arg)
+group_large(ps_group *g, void *arg)
 {
     (void)arg;
     one_run(g, (struct one){.what = ALL_REDUCE, .count = 600011, .dtype = PS_F32});
@@ -248,7 +248,7 @@ in_flight(ps_group *g, void *arg)
         for (uint32_t i = 0; i < FLIGHT; i++) {
             size_t count = test_below(&plan, 10) == 0 ? test_below(&plan, 400000) : test_below(&plan, 9000);
 
-            one[i] = (struct one){.what = (enum what)test_below(&plan, WHATS),
+            one[i] = (struct one){.what = (enum group_what)test_below(&plan, WHATS),
                                   .count = count,
                                   .dtype = (enum ps_dtype)test_below(&plan, PS_DTYPES),
                                   .reduce = test_below(&plan, 2) == 0 ? PS_SUM : PS_MAX,
@@ -281,7 +281,7 @@ in_flight(ps_group *g, void *arg)
 
 /* Every pair sends to each other, while an all-reduce is under way. */
 static void
-pairs(ps_group *g, void *arg)
+group_pairs(ps_group *g, void *arg)
 {
     static const size_t counts[] = {0, 1, 5000, 700001};
     uint32_t ranks = ps_group_ranks(g), rank = ps_group_rank(g);
@@ -295,9 +295,9 @@ pairs(ps_group *g, void *arg)
     one_prepare(&o, rank, ranks);
     for (uint32_t r = 0; r < ranks; r++)
         for (size_t k = 0; k < n && r != rank; k++) {
-            out[r][k] = (void *)room(counts[k], 4);
-            in[r][k] = (void *)room(counts[k], 4);
-            fill(out[r][k], counts[k], rank * 1000 + r, (uint32_t)k, PS_I32, PS_SUM);
+            out[r][k] = (void *)group_buffer(counts[k], 4);
+            in[r][k] = (void *)group_buffer(counts[k], 4);
+            group_fill(out[r][k], counts[k], rank * 1000 + r, (uint32_t)k, PS_I32, PS_SUM);
             need_ok(ps_group_send(g, out[r][k], counts[k], PS_I32, r, &work[r][k], &error));
             if (k == 2)
                 need_ok(ps_group_receive(g, in[r][0], counts[0], PS_I32, r, &work[r][4], &error));
@@ -313,7 +313,7 @@ pairs(ps_group *g, void *arg)
         }
     for (uint32_t r = 0; r < ranks; r++)
         for (size_t k = 0; k < n && r != rank; k++) {
-            fill(out[r][k], counts[k], r * 1000 + rank, (uint32_t)k, PS_I32, PS_SUM);
+            group_fill(out[r][k], counts[k], r * 1000 + rank, (uint32_t)k, PS_I32, PS_SUM);
             need(memcmp(in[r][k], out[r][k], counts[k] * 4) == 0);
             free(in[r][k]);
             free(out[r][k]);
@@ -335,7 +335,7 @@ transport_of(int i)
 static const uint32_t sizes[] = {1, 2, 3, 4, 7};
 
 static void
-run(uint32_t ranks, uint32_t hosts, const struct ps_group_options *options, rank_body body, void *arg)
+group_run_ranks(uint32_t ranks, uint32_t hosts, const struct ps_group_options *options, rank_body body, void *arg)
 {
     struct ranks r;
 
@@ -347,7 +347,7 @@ START_TEST(every_operation_and_type_gives_what_it_must)
 {
     struct ps_group_options options = {.transport = transport_of(_i / 5)};
 
-    run(sizes[_i % 5], 0, &options, all_kinds, NULL);
+    group_run_ranks(sizes[_i % 5], 0, &options, all_kinds, NULL);
 }
 END_TEST
 
@@ -361,8 +361,8 @@ static const struct ps_group_options by_algorithm[] = {
 
 START_TEST(every_algorithm_carries_large_ones)
 {
-    run(4, 2, &by_algorithm[_i], large, NULL);
-    run(3, 2, &by_algorithm[_i], large, NULL);
+    group_run_ranks(4, 2, &by_algorithm[_i], group_large, NULL);
+    group_run_ranks(3, 2, &by_algorithm[_i], group_large, NULL);
 }
 END_TEST
 
@@ -372,13 +372,13 @@ START_TEST(many_are_in_flight_and_waited_for_in_any_order)
     struct ps_group_options options = {
         .progress_thread = _i % 2, .spin_us = _i % 3 == 2 ? 100 : 0, .transport = transport_of(_i / 3)};
 
-    run(2 + (uint32_t)_i % 3, 2, &options, in_flight, &seed);
+    group_run_ranks(2 + (uint32_t)_i % 3, 2, &options, in_flight, &seed);
 }
 END_TEST
 
 /* Two machines, as they say: what is shared is shared on each alone. */
 static void
-ways(ps_group *g, void *arg)
+group_ways(ps_group *g, void *arg)
 {
     const enum ps_transport *wanted = arg;
     uint32_t own = ps_group_rank(g);
@@ -397,12 +397,12 @@ START_TEST(ranks_of_one_machine_share_memory_unless_told_otherwise)
 {
     struct ps_group_options options = {.transport = transport_of(_i)};
 
-    run(4, 2, &options, ways, &options.transport);
+    group_run_ranks(4, 2, &options, group_ways, &options.transport);
 }
 END_TEST
 
 static void
-apart(ps_group *g, void *arg)
+group_apart(ps_group *g, void *arg)
 {
     struct ps_error error;
 
@@ -417,7 +417,7 @@ apart(ps_group *g, void *arg)
 START_TEST(ranks_whose_connections_come_from_elsewhere_share_no_memory)
 {
     if (far_loopback_enter())
-        run(3, 0, NULL, apart, NULL);
+        group_run_ranks(3, 0, NULL, group_apart, NULL);
     else
         fprintf(stderr, "# skipped: no network namespace here\n");
 }
@@ -427,7 +427,7 @@ START_TEST(pairs_send_to_each_other_beside_an_all_reduce)
 {
     struct ps_group_options options = {.progress_thread = _i % 2, .transport = transport_of(_i / 3)};
 
-    run(2 + (uint32_t)_i % 3, 0, &options, pairs, NULL);
+    group_run_ranks(2 + (uint32_t)_i % 3, 0, &options, group_pairs, NULL);
 }
 END_TEST
 
@@ -458,12 +458,12 @@ START_TEST(a_wait_ends_in_time_while_much_comes)
     struct ps_group_options options = {
         .segment_bytes = 4096, .algorithm = PS_ALGORITHM_RING, .transport = transport_of(_i)};
 
-    run(2, 1, &options, short_waits, NULL);
+    group_run_ranks(2, 1, &options, short_waits, NULL);
 }
 END_TEST
 
 static Suite *
-make(void)
+group_make(void)
 {
     Suite *s = suite_create("group");
     TCase *t = tcase_create("group");
@@ -480,4 +480,4 @@ make(void)
     return s;
 }
 
-CHECK_MAIN(make)
+CHECK_MAIN(group_make)

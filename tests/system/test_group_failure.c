@@ -32,7 +32,7 @@ struct expected {
 };
 
 static bool
-names(const struct ps_error *error, uint32_t rank)
+failure_names(const struct ps_error *error, uint32_t rank)
 {
     char name[32];
 
@@ -46,20 +46,22 @@ need_failed(ps_group *g, const struct ps_error *error, const struct expected *x)
     static float in[4], out[4];
     struct ps_error again = {0};
 
-    if ((error->code != x->code && (error->code != x->or_code || x->or_code == PS_OK)) || !names(error, x->guilty)) {
+    if ((error->code != x->code && (error->code != x->or_code || x->or_code == PS_OK)) ||
+        !failure_names(error, x->guilty)) {
         fprintf(stderr, "rank %u: %s: %s (%s)\n", ps_group_rank(g), ps_err_name(error->code), error->text, error->peer);
         _exit(1);
     }
     /* and everything later is refused with the same */
-    need(ps_group_state(g, &again) == error->code && names(&again, x->guilty));
-    need(ps_group_all_reduce(g, in, out, 4, PS_F32, PS_SUM, NULL, &again) == error->code && names(&again, x->guilty));
+    need(ps_group_state(g, &again) == error->code && failure_names(&again, x->guilty));
+    need(ps_group_all_reduce(g, in, out, 4, PS_F32, PS_SUM, NULL, &again) == error->code &&
+         failure_names(&again, x->guilty));
     need(ps_group_barrier(g, NULL, &again) == error->code && strcmp(again.text, error->text) == 0);
 }
 
 /* All are formed, and none is in an operation: what fails from here on is what is meant to. The test lets them go on,
  * with start_together(). */
 static void
-together(void)
+failure_together(void)
 {
     ranks_tell('s');
     need(ranks_listen() == 's');
@@ -113,7 +115,7 @@ until_it_fails(ps_group *g, void *arg)
         free(x[k]);
 }
 
-enum kind { OTHER_COUNT, OTHER_OPERATION, OTHER_TYPE, OTHER_REDUCTION, OTHER_ROOT, KINDS };
+enum failure_kind { OTHER_COUNT, OTHER_OPERATION, OTHER_TYPE, OTHER_REDUCTION, OTHER_ROOT, KINDS };
 
 static enum ps_err
 start_kind(ps_group *g, int kind, bool odd, int32_t *x, ps_work **work, struct ps_error *error)
@@ -145,7 +147,7 @@ one_is_odd(ps_group *g, void *arg)
 
     need(room != NULL && more != NULL);
     need_ok(ps_group_all_reduce(g, room, room, 100, PS_I32, PS_SUM, NULL, &error));
-    together();
+    failure_together();
     err = start_kind(g, x->kind, ps_group_rank(g) == x->odd, room, &work[0], &error);
     if (err == PS_OK)
         err = ps_group_all_reduce(g, more, more, 1000, PS_I32, PS_SUM, &work[1], &error);
@@ -169,7 +171,7 @@ pair_disagrees(ps_group *g, void *arg)
     struct ps_error error = {0};
     enum ps_err err;
 
-    together();
+    failure_together();
     if (rank == 0)
         err = ps_group_send(g, room, 10, PS_I32, 1, NULL, &error);
     else if (rank == 1)
@@ -190,7 +192,7 @@ one_leaves(ps_group *g, void *arg)
     struct ps_error error = {0};
 
     need_ok(ps_group_all_reduce(g, room, room, 100, PS_F32, PS_SUM, NULL, &error));
-    together();
+    failure_together();
     if (ps_group_rank(g) == x->guilty)
         return;
     while (ps_group_all_reduce(g, room, room, 100, PS_F32, PS_SUM, NULL, &error) == PS_OK)
@@ -208,7 +210,7 @@ one_babbles(ps_group *g, void *arg)
     socklen_t len = sizeof at;
     int sent = 0;
 
-    together();
+    failure_together();
     if (ps_group_rank(g) == x->guilty) {
         for (int fd = 3; fd < 256; fd++, len = sizeof at) /* its sockets to the others */
             if (getpeername(fd, (struct sockaddr *)&at, &len) == 0 && at.sin_family == AF_INET)
@@ -267,12 +269,12 @@ close_quickly(ps_group *g, void *arg)
     need(x != NULL);
     for (int i = 0; i < 3; i++)
         need_ok(ps_group_all_reduce(g, x, x, COUNT, PS_F32, PS_MEAN, NULL, &error));
-    together();
+    failure_together();
     from = now_ms();
     ps_group_close(g);
     took = now_ms() - from;
     free(x);
-    _exit(took < LINK_LINGER_MS / 2 ? 0 : SLOW);
+    _exit(took < RANK_LINK_LINGER_MS / 2 ? 0 : SLOW);
 }
 
 /* The same, when the group has failed because the last rank has stopped, with all that it could take in its buffers. */
@@ -287,14 +289,14 @@ fail_and_close_quickly(ps_group *g, void *arg)
     (void)arg;
     need(x != NULL);
     need_ok(ps_group_all_reduce(g, x, x, LARGE, PS_F32, PS_MEAN, NULL, &error));
-    together();
+    failure_together();
     err = ps_group_all_reduce(g, x, x, LARGE, PS_F32, PS_MEAN, NULL, &error);
-    need(err == PS_ERR_TIMEOUT && names(&error, ps_group_ranks(g) - 1));
+    need(err == PS_ERR_TIMEOUT && failure_names(&error, ps_group_ranks(g) - 1));
     from = now_ms();
     ps_group_close(g);
     took = now_ms() - from;
     free(x);
-    _exit(took < LINK_LINGER_MS / 2 ? 0 : SLOW);
+    _exit(took < RANK_LINK_LINGER_MS / 2 ? 0 : SLOW);
 }
 
 /* ---- Tests ---- */
@@ -395,7 +397,7 @@ START_TEST(who_babbles_is_named_by_all)
 END_TEST
 
 static int
-dial(const char *address)
+failure_dial(const char *address)
 {
     struct sockaddr_in at = {.sin_family = AF_INET};
     struct address a;
@@ -410,7 +412,7 @@ dial(const char *address)
 
 /* The code of the GROUP_ABORT that answers a hello. */
 static enum ps_err
-greeted(const char *address, const struct group_hello *h)
+failure_greeted(const char *address, const struct group_hello *h)
 {
     uint8_t out[FRAME_HEAD_SIZE + GROUP_HELLO_MAX + 8], in[FRAME_HEAD_SIZE + GROUP_ABORT_MAX + 8];
     size_t len = group_hello_encode(MSG_GROUP_HELLO, h, out), got = 0;
@@ -419,7 +421,7 @@ greeted(const char *address, const struct group_hello *h)
     enum ps_err code;
     uint32_t rank;
     struct ps_error e;
-    int fd = dial(address);
+    int fd = failure_dial(address);
     ssize_t n;
 
     ck_assert_int_eq(send(fd, out, len, MSG_NOSIGNAL), (ssize_t)len);
@@ -444,29 +446,29 @@ START_TEST(strangers_at_the_door_do_no_harm)
                             .cluster = "test",
                             .name = "group"};
     struct group_hello other = h;
-    struct ps_group_options options = {.progress_thread = 1}; /* somebody is at the door all the time */
+    struct ps_group_options options = {.progress_thread = 1}; /* a connection is pending at the acceptor all the time */
     struct ranks r;
     int silent;
 
     ranks_start(&r, 3, 0, &options, some_work, NULL);
     for (uint32_t k = 0; k < 3; k++)
         ck_assert_int_eq(ranks_hear(&r, k), 'r');
-    silent = dial(r.address[0]);
+    silent = failure_dial(r.address[0]);
     for (uint32_t k = 0; k < 3; k++) {
-        int fd = dial(r.address[k]);
+        int fd = failure_dial(r.address[k]);
 
         ck_assert_int_eq(send(fd, "\x16\x03\x01 no frame of ours at all, and never will be", 40, MSG_NOSIGNAL), 40);
         close(fd);
     }
-    ck_assert_int_eq(greeted(r.address[0], &h), PS_ERR_TASK_TAKEN);
+    ck_assert_int_eq(failure_greeted(r.address[0], &h), PS_ERR_TASK_TAKEN);
     snprintf(other.cluster, sizeof other.cluster, "another");
-    ck_assert_int_eq(greeted(r.address[0], &other), PS_ERR_CLUSTER);
+    ck_assert_int_eq(failure_greeted(r.address[0], &other), PS_ERR_CLUSTER);
     other = h;
     other.group++;
-    ck_assert_int_eq(greeted(r.address[0], &other), PS_ERR_CLUSTER);
+    ck_assert_int_eq(failure_greeted(r.address[0], &other), PS_ERR_CLUSTER);
     other = h;
     other.incarnation++;
-    ck_assert_int_eq(greeted(r.address[0], &other), PS_ERR_CLUSTER);
+    ck_assert_int_eq(failure_greeted(r.address[0], &other), PS_ERR_CLUSTER);
     for (uint32_t k = 0; k < 3; k++)
         ranks_say(&r, k, 'g');
     ranks_end(&r);
@@ -537,22 +539,22 @@ static void
 form_alone(uint32_t rank, const char *other, uint64_t timeout_ms, enum ps_err code)
 {
     struct ps_error error = {0};
-    struct group_table t;
+    struct group_membership t;
     ps_group *g;
 
     ck_assert_int_eq(group_new("test", NULL, &g, &error), PS_OK);
     ck_assert_int_eq(group_listen(g, "127.0.0.1:0", &error), PS_OK);
-    ck_assert_int_eq(group_table_init(&t, 2, &error), PS_OK);
+    ck_assert_int_eq(group_membership_init(&t, 2, &error), PS_OK);
     t.id = 1;
     t.epoch = 1;
     t.rank = rank;
     for (uint32_t r = 0; r < 2; r++) {
         t.members[r].task = r;
         t.members[r].incarnation = 1 + r;
-        snprintf(t.members[r].address, sizeof t.members[r].address, "%s", r == rank ? g->door.address : other);
+        snprintf(t.members[r].address, sizeof t.members[r].address, "%s", r == rank ? g->acceptor.address : other);
     }
     ck_assert_int_eq(group_form(g, &t, uv_now(&g->loop) + timeout_ms, &error), code);
-    ck_assert_msg(names(&error, 1 - rank), "%s", error.peer);
+    ck_assert_msg(failure_names(&error, 1 - rank), "%s", error.peer);
     ck_assert_int_eq(ps_group_state(g, &error), code);
     ck_assert_int_eq(ps_group_barrier(g, NULL, &error), code);
     ps_group_close(g);
@@ -577,7 +579,7 @@ START_TEST(who_does_not_come_is_named)
 END_TEST
 
 static Suite *
-make(void)
+failure_make(void)
 {
     Suite *s = suite_create("group_failure");
     TCase *t = tcase_create("failure");
@@ -599,4 +601,4 @@ make(void)
     return s;
 }
 
-CHECK_MAIN(make)
+CHECK_MAIN(failure_make)

@@ -15,7 +15,7 @@
 #include "client/group/group_state.h"
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum {
@@ -33,7 +33,7 @@ enum {
 
 static struct shards shards;
 
-struct life {
+struct handover_life {
     uint32_t workers, task;
     int timeout_ms; /* 0: PATIENCE_MS */
     enum ps_lapse lapse;
@@ -47,14 +47,14 @@ struct life {
 };
 
 /* What a worker leaves for the test to look at. */
-struct left {
+struct handover_left {
     float values[VARIABLES][WIDTH];
     uint64_t step;
     uint32_t workers;
     struct ps_strategy_stats stats;
     struct ps_error error;
 };
-static struct left *left; /* [WORKERS_MAX], shared */
+static struct handover_left *left; /* [WORKERS_MAX], shared */
 
 /* ---- Where they end ---- */
 
@@ -64,8 +64,8 @@ enum ps_err __real_ps_group_broadcast(ps_group *g, void *buffer, size_t count, e
                                       ps_work **work, struct ps_error *e);
 enum ps_err __wrap_ps_group_broadcast(ps_group *g, void *buffer, size_t count, enum ps_dtype dtype, uint32_t root,
                                       ps_work **work, struct ps_error *e);
-enum ps_err __real_group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, struct ps_error *e);
-enum ps_err __wrap_group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, struct ps_error *e);
+enum ps_err __real_group_form(ps_group *g, struct group_membership *t, uint64_t deadline_ms, struct ps_error *e);
+enum ps_err __wrap_group_form(ps_group *g, struct group_membership *t, uint64_t deadline_ms, struct ps_error *e);
 
 enum ps_err
 __wrap_ps_group_broadcast(ps_group *g, void *buffer, size_t count, enum ps_dtype dtype, uint32_t root, ps_work **work,
@@ -77,7 +77,7 @@ __wrap_ps_group_broadcast(ps_group *g, void *buffer, size_t count, enum ps_dtype
 }
 
 enum ps_err
-__wrap_group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, struct ps_error *e)
+__wrap_group_form(ps_group *g, struct group_membership *t, uint64_t deadline_ms, struct ps_error *e)
 {
     if (forms_left > 0 && --forms_left == 0)
         raise(SIGKILL);
@@ -90,7 +90,7 @@ static const float start_value = 3;
 
 /* Every row pulls every value towards its number. arg: how long it takes. */
 static enum ps_err
-step(void *arg, struct ps_replica *r, struct ps_error *e)
+handover_step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
     usleep(*(const useconds_t *)arg);
     (void)e;
@@ -108,11 +108,11 @@ static useconds_t pace_us;
 static enum ps_err
 run_to(ps_strategy *s, uint64_t until, struct ps_error *e)
 {
-    return ps_strategy_run(s, until, &(struct ps_strategy_calls){.step = step, .arg = &pace_us}, e);
+    return ps_strategy_run(s, until, &(struct ps_strategy_calls){.step = handover_step, .arg = &pace_us}, e);
 }
 
 static enum ps_err
-create(ps_strategy *s, struct ps_error *e)
+handover_create(ps_strategy *s, struct ps_error *e)
 {
     static const char *const names[VARIABLES] = {"a", "b", "c"};
     enum ps_err err = PS_OK;
@@ -128,7 +128,7 @@ create(ps_strategy *s, struct ps_error *e)
 }
 
 static struct ps_strategy_options
-options_of(const ps_cluster *cluster, const struct life *l)
+options_of(const ps_cluster *cluster, const struct handover_life *l)
 {
     return (struct ps_strategy_options){
         .cluster = cluster,
@@ -145,14 +145,14 @@ options_of(const ps_cluster *cluster, const struct life *l)
 static int say; /* to the test */
 
 static void
-tell(char what)
+handover_tell(char what)
 {
     if (write(say, &what, 1) != 1)
         _exit(4);
 }
 
 static bool
-all_again(const ps_strategy *s, const struct life *l)
+all_again(const ps_strategy *s, const struct handover_life *l)
 {
     struct ps_strategy_stats stats;
 
@@ -163,19 +163,19 @@ all_again(const ps_strategy *s, const struct life *l)
 /* To step REACHED; then until one was lost and all are there again, which is behind the same step for all, and MORE
  * steps after that. */
 static enum ps_err
-train(ps_strategy *s, const struct life *l, struct ps_error *e)
+handover_train(ps_strategy *s, const struct handover_life *l, struct ps_error *e)
 {
     bool alone = false;
     enum ps_err err = PS_OK;
 
     if (!l->replaces && (err = run_to(s, REACHED, e)) != PS_OK)
         return err;
-    tell('r');
+    handover_tell('r');
     while (err == PS_OK && !all_again(s, l)) {
         if (!alone && ps_strategy_workers(s) < l->workers) {
             alone = true; /* and whoever was a step behind has caught up */
             broadcasts_left = l->replaces ? broadcasts_left : l->dies_at;
-            tell('l');
+            handover_tell('l');
         }
         err = run_to(s, ps_strategy_step(s) + 1, e);
     }
@@ -183,18 +183,19 @@ train(ps_strategy *s, const struct life *l, struct ps_error *e)
 }
 
 static enum ps_err
-work(ps_strategy **s, const ps_cluster *cluster, const struct life *l, struct ps_error *e)
+handover_work(ps_strategy **s, const ps_cluster *cluster, const struct handover_life *l, struct ps_error *e)
 {
     struct ps_strategy_options options = options_of(cluster, l);
-    struct left *mine = &left[l->task];
+    struct handover_left *mine = &left[l->task];
     enum ps_err err;
 
     forms_left = l->form_dies;
-    if ((err = ps_strategy_open("multi_worker_mirrored", &options, s, e)) != PS_OK || (err = create(*s, e)) != PS_OK)
+    if ((err = ps_strategy_open("multi_worker_mirrored", &options, s, e)) != PS_OK ||
+        (err = handover_create(*s, e)) != PS_OK)
         return err;
     if (l->replaces)
         broadcasts_left = l->dies_at;
-    if ((err = ps_strategy_start(*s, e)) != PS_OK || (err = train(*s, l, e)) != PS_OK ||
+    if ((err = ps_strategy_start(*s, e)) != PS_OK || (err = handover_train(*s, l, e)) != PS_OK ||
         (err = ps_strategy_meet(*s, e)) != PS_OK)
         return err;
     for (size_t i = 0; i < VARIABLES; i++)
@@ -206,7 +207,7 @@ work(ps_strategy **s, const ps_cluster *cluster, const struct life *l, struct ps
 }
 
 static _Noreturn void
-worker_main(const struct life *l)
+worker_main(const struct handover_life *l)
 {
     struct ps_error *e = &left[l->task].error;
     ps_strategy *s = NULL;
@@ -217,7 +218,7 @@ worker_main(const struct life *l)
     pace_us = l->checkpoints != NULL ? PACE_US : 0;
     if ((err = ps_cluster_from_list(shards.addresses, l->workers, l->task, &cluster, e)) == PS_OK &&
         (err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) == PS_OK)
-        err = work(&s, cluster, l, e);
+        err = handover_work(&s, cluster, l, e);
     if (err == PS_OK)
         ps_strategy_close(s);
     else if (s != NULL)
@@ -231,7 +232,7 @@ static pid_t pid[WORKERS_MAX]; /* 0: none, or gone */
 static int hear[WORKERS_MAX];
 
 static void
-start(struct life life)
+handover_start(struct handover_life life)
 {
     int ends[2];
 
@@ -245,14 +246,14 @@ start(struct life life)
 }
 
 static void
-start_all(struct life life)
+start_all(struct handover_life life)
 {
     for (life.task = 0; life.task < life.workers; life.task++)
-        start(life);
+        handover_start(life);
 }
 
 static void
-await(uint32_t task, char what)
+handover_await(uint32_t task, char what)
 {
     struct pollfd heard = {.fd = hear[task], .events = POLLIN};
     char word = 0;
@@ -298,11 +299,11 @@ await_end(uint32_t task, int want)
 static void
 train_alone(uint64_t steps, float values[VARIABLES][WIDTH])
 {
-    struct ps_strategy_options options = options_of(NULL, &(struct life){.workers = 1});
+    struct ps_strategy_options options = options_of(NULL, &(struct handover_life){.workers = 1});
     ps_strategy *s;
 
     ck_assert_int_eq(ps_strategy_open("one_device", &options, &s, NULL), PS_OK);
-    ck_assert_int_eq(create(s, NULL), PS_OK);
+    ck_assert_int_eq(handover_create(s, NULL), PS_OK);
     ck_assert_int_eq(ps_strategy_start(s, NULL), PS_OK);
     ck_assert_int_eq(run_to(s, steps, NULL), PS_OK);
     for (size_t i = 0; i < VARIABLES; i++)
@@ -332,7 +333,7 @@ assert_one_model(uint32_t workers)
 }
 
 static void
-setup(void)
+handover_setup(void)
 {
     left = mmap(NULL, WORKERS_MAX * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(left != MAP_FAILED);
@@ -340,7 +341,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+handover_teardown(void)
 {
     for (uint32_t t = 0; t < WORKERS_MAX; t++)
         if (pid[t] != 0)
@@ -356,20 +357,20 @@ static const int dies_at[] = {1, 2, 5, HANDED};
 /* Worker 0 gives, and is killed; worker 1 has all as well, and gives it. Then another one takes worker 0's place. */
 START_TEST(who_gives_is_killed)
 {
-    struct life life = {.workers = 3};
+    struct handover_life life = {.workers = 3};
 
     for (life.task = 0; life.task < 3; life.task++) {
         life.dies_at = life.task == 0 ? dies_at[_i] : 0;
-        start(life);
+        handover_start(life);
     }
     for (uint32_t t = 0; t < 3; t++)
-        await(t, 'r');
+        handover_await(t, 'r');
     kill_worker(2);
-    await(0, 'l');
-    await(1, 'l');
-    start((struct life){.workers = 3, .task = 2, .replaces = true});
+    handover_await(0, 'l');
+    handover_await(1, 'l');
+    handover_start((struct handover_life){.workers = 3, .task = 2, .replaces = true});
     await_death(0);
-    start((struct life){.workers = 3, .task = 0, .replaces = true});
+    handover_start((struct handover_life){.workers = 3, .task = 0, .replaces = true});
     assert_one_model(3);
     ck_assert_uint_ge(left[2].stats.received, 1);
     ck_assert_uint_eq(left[0].stats.received, 1);
@@ -379,19 +380,19 @@ END_TEST
 /* Who comes to replace another is killed while it takes; the next one takes all. */
 START_TEST(who_takes_is_killed)
 {
-    struct life life = {.workers = 3, .task = 2, .replaces = true};
+    struct handover_life life = {.workers = 3, .task = 2, .replaces = true};
 
-    start_all((struct life){.workers = 3});
+    start_all((struct handover_life){.workers = 3});
     for (uint32_t t = 0; t < 3; t++)
-        await(t, 'r');
+        handover_await(t, 'r');
     kill_worker(2);
-    await(0, 'l');
-    await(1, 'l');
+    handover_await(0, 'l');
+    handover_await(1, 'l');
     life.dies_at = dies_at[_i];
-    start(life);
+    handover_start(life);
     await_death(2);
     life.dies_at = 0;
-    start(life);
+    handover_start(life);
     assert_one_model(3);
     ck_assert_uint_eq(left[2].stats.received, 1);
 }
@@ -400,17 +401,17 @@ END_TEST
 /* Nobody else has what was being given: that is said, and nobody begins anew in silence. */
 START_TEST(the_only_one_that_gives_is_killed)
 {
-    struct life life = {.workers = 2};
+    struct handover_life life = {.workers = 2};
 
     for (life.task = 0; life.task < 2; life.task++) {
         life.dies_at = life.task == 0 ? dies_at[_i] : 0;
-        start(life);
+        handover_start(life);
     }
-    await(0, 'r');
-    await(1, 'r');
+    handover_await(0, 'r');
+    handover_await(1, 'r');
     kill_worker(1);
-    await(0, 'l');
-    start((struct life){.workers = 2, .task = 1, .replaces = true});
+    handover_await(0, 'l');
+    handover_start((struct handover_life){.workers = 2, .task = 1, .replaces = true});
     await_death(0);
     await_end(1, FAILED);
     ck_assert_int_eq(left[1].error.code, PS_ERR_STEP_FAILED);
@@ -435,18 +436,18 @@ is_saved(const char *dir, uint64_t step)
  * some step or other, which then neither of the two is the chief of all through. */
 START_TEST(each_step_is_saved_whoever_is_the_chief)
 {
-    struct life life = {.workers = 2};
+    struct handover_life life = {.workers = 2};
     char dir[192];
 
     snprintf(dir, sizeof dir, "%s/saved", shards.directory);
     life.checkpoints = dir;
     start_all(life);
-    await(0, 'r');
-    await(1, 'r');
+    handover_await(0, 'r');
+    handover_await(1, 'r');
     kill_worker(0);
-    await(1, 'l');
+    handover_await(1, 'l');
     life.replaces = true;
-    start(life);
+    handover_start(life);
     assert_one_model(2);
     for (uint64_t n = 1; n <= left[0].step; n++)
         ck_assert_msg(is_saved(dir, n), "there is no checkpoint after %llu of %llu steps", (unsigned long long)n,
@@ -459,37 +460,37 @@ END_TEST
 /* At the start: the others meet again, and wait for whoever takes its place. */
 START_TEST(who_has_met_is_killed_before_it_connects)
 {
-    struct life life = {.workers = 3, .timeout_ms = 20000};
+    struct handover_life life = {.workers = 3, .timeout_ms = 20000};
     const uint32_t victim = (uint32_t)_i;
 
     for (life.task = 0; life.task < 3; life.task++) {
         life.form_dies = life.task == victim ? 1 : 0;
-        start(life);
+        handover_start(life);
     }
     await_death(victim);
     life.form_dies = 0;
     life.task = victim;
-    start(life);
+    handover_start(life);
     for (uint32_t t = 0; t < 3; t++)
-        await(t, 'r');
+        handover_await(t, 'r');
 }
 END_TEST
 
 /* A newcomer that is let in: the group is formed again without it, and then with the next one. */
 START_TEST(a_newcomer_is_killed_before_it_connects)
 {
-    struct life life = {.workers = 3, .task = 2, .timeout_ms = 4000, .replaces = true, .form_dies = 1};
+    struct handover_life life = {.workers = 3, .task = 2, .timeout_ms = 4000, .replaces = true, .form_dies = 1};
 
-    start_all((struct life){.workers = 3, .timeout_ms = 4000});
+    start_all((struct handover_life){.workers = 3, .timeout_ms = 4000});
     for (uint32_t t = 0; t < 3; t++)
-        await(t, 'r');
+        handover_await(t, 'r');
     kill_worker(2);
-    await(0, 'l');
-    await(1, 'l');
-    start(life);
+    handover_await(0, 'l');
+    handover_await(1, 'l');
+    handover_start(life);
     await_death(2);
     life.form_dies = 0;
-    start(life);
+    handover_start(life);
     assert_one_model(3);
 }
 END_TEST
@@ -499,9 +500,9 @@ END_TEST
 /* It is stopped, for less than an exchange may take: it is waited for. */
 START_TEST(who_is_slow_is_not_lost)
 {
-    start_all((struct life){.workers = 2});
-    await(0, 'r');
-    await(1, 'r');
+    start_all((struct handover_life){.workers = 2});
+    handover_await(0, 'r');
+    handover_await(1, 'r');
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(kill(pid[_i], SIGSTOP), 0);
         usleep(300000); /* how slow it is */
@@ -518,11 +519,11 @@ END_TEST
 /* ... for longer: the other goes on without it, and it comes back. */
 START_TEST(who_was_stopped_too_long_comes_back)
 {
-    start_all((struct life){.workers = 2, .timeout_ms = 3000});
-    await(0, 'r');
-    await(1, 'r');
+    start_all((struct handover_life){.workers = 2, .timeout_ms = 3000});
+    handover_await(0, 'r');
+    handover_await(1, 'r');
     ck_assert_int_eq(kill(pid[_i], SIGSTOP), 0);
-    await(1 - (uint32_t)_i, 'l');
+    handover_await(1 - (uint32_t)_i, 'l');
     ck_assert_int_eq(kill(pid[_i], SIGCONT), 0);
     assert_one_model(2);
 }
@@ -533,9 +534,9 @@ START_TEST(who_was_stopped_too_long_is_named)
 {
     char name[64];
 
-    start_all((struct life){.workers = 2, .timeout_ms = 3000, .lapse = PS_LAPSE_FAIL});
-    await(0, 'r');
-    await(1, 'r');
+    start_all((struct handover_life){.workers = 2, .timeout_ms = 3000, .lapse = PS_LAPSE_FAIL});
+    handover_await(0, 'r');
+    handover_await(1, 'r');
     ck_assert_int_eq(kill(pid[_i], SIGSTOP), 0);
     await_end(1 - (uint32_t)_i, FAILED);
     ck_assert_int_eq(kill(pid[_i], SIGCONT), 0);
@@ -550,12 +551,12 @@ END_TEST
 
 START_TEST(fewer_than_min_workers_do_not_go_on)
 {
-    start_all((struct life){.workers = 3, .timeout_ms = 3000, .min_workers = 2});
+    start_all((struct handover_life){.workers = 3, .timeout_ms = 3000, .min_workers = 2});
     for (uint32_t t = 0; t < 3; t++)
-        await(t, 'r');
+        handover_await(t, 'r');
     kill_worker(2);
-    await(0, 'l');
-    await(1, 'l');
+    handover_await(0, 'l');
+    handover_await(1, 'l');
     kill_worker(1);
     await_end(0, FAILED);
     ck_assert_int_eq(left[0].error.code, PS_ERR_STEP_FAILED);
@@ -566,7 +567,7 @@ END_TEST
 
 START_TEST(min_workers_are_no_more_than_there_are_and_of_one_strategy)
 {
-    struct life life = {.workers = 2, .min_workers = 3};
+    struct handover_life life = {.workers = 2, .min_workers = 3};
     struct ps_strategy_options options;
     struct ps_error e;
     ps_cluster *cluster;
@@ -598,15 +599,15 @@ ends_first(uint32_t task, uint32_t other)
 START_TEST(who_never_fits_does_not_keep_the_others_for_ever)
 {
     const struct ps_group_options patient = {.settle_ms = 20000};
-    struct life life = {.workers = 3, .task = 2, .group = &patient, .misfit = true, .replaces = true};
+    struct handover_life life = {.workers = 3, .task = 2, .group = &patient, .misfit = true, .replaces = true};
     uint32_t met = 0;
 
-    start_all((struct life){.workers = 3, .group = &patient});
+    start_all((struct handover_life){.workers = 3, .group = &patient});
     for (uint32_t t = 0; t < 3; t++)
-        await(t, 'r');
+        handover_await(t, 'r');
     kill_worker(2);
     for (;;) {
-        start(life);
+        handover_start(life);
         if (ends_first(0, 2))
             break;
         await_end(2, FAILED);
@@ -628,7 +629,7 @@ make_suite(void)
     Suite *suite = suite_create("handover");
     TCase *tc = tcase_create("handover"), *saved = tcase_create("saved");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, handover_setup, handover_teardown);
     tcase_set_timeout(tc, 180);
     tcase_add_loop_test(tc, who_gives_is_killed, 0, (int)ARRAY_LEN(dies_at));
     tcase_add_loop_test(tc, who_takes_is_killed, 0, (int)ARRAY_LEN(dies_at));
@@ -642,7 +643,7 @@ make_suite(void)
     tcase_add_test(tc, min_workers_are_no_more_than_there_are_and_of_one_strategy);
     tcase_add_test(tc, who_never_fits_does_not_keep_the_others_for_ever);
     suite_add_tcase(suite, tc);
-    tcase_add_checked_fixture(saved, setup, teardown);
+    tcase_add_checked_fixture(saved, handover_setup, handover_teardown);
     tcase_set_timeout(saved, 180);
     tcase_add_test(saved, each_step_is_saved_whoever_is_the_chief);
     suite_add_tcase(suite, saved);

@@ -12,7 +12,7 @@
 #include "tests/system/fine.h"
 #include "tests/system/hostile.h"
 #include "tests/system/probe.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum { BLOCK = 65536 /* elements of the largest block */, DEADLINE_MS = 30000, RUN_MS = 1000 };
@@ -25,7 +25,7 @@ static float *values;
 static uint64_t pushed;
 
 static ps_var *
-declare(const char *name, uint64_t n)
+hostile_declare(const char *name, uint64_t n)
 {
     struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {n}, .optimizer = {.learning_rate = 1}};
     ps_var *v;
@@ -35,7 +35,7 @@ declare(const char *name, uint64_t n)
 }
 
 static void
-start(const struct shards_options *options)
+hostile_psd_start(const struct shards_options *options)
 {
     struct ps_client_options o = {.timeout_ms = DEADLINE_MS};
     ps_cluster *cluster;
@@ -45,14 +45,14 @@ start(const struct shards_options *options)
     FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
     FINE(ps_client_open(cluster, &o, &client, &error));
     ps_cluster_free(cluster);
-    large = declare("large", BLOCK); /* the first: what the slow readers ask for */
-    small = declare("small", 1000);
+    large = hostile_declare("large", BLOCK); /* the first: what the slow readers ask for */
+    small = hostile_declare("small", 1000);
     ck_assert_ptr_nonnull((values = calloc(BLOCK, sizeof *values)));
     pushed = 0;
 }
 
 static void
-stop(void)
+hostile_psd_stop(void)
 {
     ps_client_close(client);
     free(values);
@@ -91,7 +91,7 @@ START_TEST(the_others_are_served_beside_a_hostile_peer)
     uint32_t before, beside;
     pid_t pid;
 
-    start(&(struct shards_options){.more = more});
+    hostile_psd_start(&(struct shards_options){.more = more});
     before = work_for(RUN_MS / 4) * 4;
     pid = hostile_start((enum hostile_kind)_i, shards.address[0], SHARDS_CLUSTER);
     ck_assert_int_gt(pid, 0);
@@ -99,7 +99,7 @@ START_TEST(the_others_are_served_beside_a_hostile_peer)
     hostile_stop(pid);
     work_once();
     fprintf(stderr, "# %s: %u steps a second alone, %u beside it\n", hostile_names[_i], before, beside);
-    stop();
+    hostile_psd_stop();
 }
 END_TEST
 
@@ -123,7 +123,7 @@ cpu_ticks(void)
 /* What a newcomer is told who greets another cluster: CLUSTER when it was let in, LIMIT when not; PS_OK: it was closed
  * without a word. */
 static enum ps_err
-told(struct probe *p)
+hostile_told_error(struct probe *p)
 {
     if (probe_hello(p, -1, 0, false) || p->msg.type != MSG_ERROR)
         return PS_OK;
@@ -142,7 +142,7 @@ START_TEST(without_descriptors_those_who_are_in_are_served)
     enum ps_err err;
     double began;
 
-    start(&(struct shards_options){.where = NULL});
+    hostile_psd_start(&(struct shards_options){.where = NULL});
     ck_assert_int_eq(prlimit(shards.pids[0], RLIMIT_NOFILE, &few, NULL), 0);
     for (int i = 0; i < CALLERS; i++)
         ck_assert(probe_connect(&probes[i], shards.address[0]));
@@ -154,23 +154,23 @@ START_TEST(without_descriptors_those_who_are_in_are_served)
     ck_assert_msg((double)ticks <= (now_s() - began) * (double)sysconf(_SC_CLK_TCK) * 0.4, "psd spins: %lu ticks",
                   ticks);
     for (int i = 0; i < CALLERS; i++)
-        refused += told(&probes[i]) == PS_ERR_LIMIT;
+        refused += hostile_told_error(&probes[i]) == PS_ERR_LIMIT;
     ck_assert_uint_gt(refused, 0); /* those beyond them were closed without a word */
     work_once();
     for (int i = 0; i < CALLERS; i++)
         probe_close(&probes[i]);
     do { /* until it has seen them go */
         ck_assert(probe_connect(&late, shards.address[0]));
-        err = told(&late);
+        err = hostile_told_error(&late);
         probe_close(&late);
     } while (err != PS_ERR_CLUSTER);
     work_once();
-    stop();
+    hostile_psd_stop();
 }
 END_TEST
 
 static void
-greet(struct probe *p)
+hostile_greet(struct probe *p)
 {
     Psd__Hello hello = PSD__HELLO__INIT;
 
@@ -214,9 +214,9 @@ START_TEST(who_floods_is_answered_little_more_often_than_who_waits_for_each_answ
     size_t answered, len, least = SIZE_MAX;
     uint8_t *one = wire_encode_new(MSG_PING, 1, &ping.base, 0, &len);
 
-    start(&(struct shards_options){.where = NULL});
-    greet(&f.probe);
-    greet(&other);
+    hostile_psd_start(&(struct shards_options){.where = NULL});
+    hostile_greet(&f.probe);
+    hostile_greet(&other);
     ck_assert_uint_eq(len, FRAME_HEAD_SIZE);
     ck_assert_ptr_nonnull((f.pings = malloc(f.len)));
     for (size_t i = 0; i < PINGS; i++)
@@ -233,7 +233,7 @@ START_TEST(who_floods_is_answered_little_more_often_than_who_waits_for_each_answ
     probe_close(&other);
     free(f.pings);
     free(one);
-    stop();
+    hostile_psd_stop();
 }
 END_TEST
 

@@ -17,7 +17,7 @@
 #include "tests/now.h"
 #include "tests/system/http_client.h"
 #include "tests/system/probe.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/system/wait_for.h"
 #include "tests/unit/kits/check_main.h"
 
@@ -39,14 +39,14 @@ find_address(void)
 }
 
 static void
-start(void)
+http_psd_start(void)
 {
     shards_start_with(&shards, 1, &(struct shards_options){.more = options, .durable = true, .log = true});
     ck_assert_msg(find_address(), "%s", shards_log(&shards, 0));
 }
 
 static void
-setup(void)
+http_setup(void)
 {
     reply.head = NULL;
     snprintf(control, sizeof control, "/tmp/psd-http-control-%ld", (long)getpid());
@@ -56,7 +56,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+http_teardown(void)
 {
     char hits[256];
 
@@ -69,13 +69,13 @@ teardown(void)
 
 /* From now on these calls wait; and until they do. */
 static void
-stall(const char *line)
+http_stall(const char *line)
 {
     ck_assert(fail_io_write(control, line));
 }
 
 static bool
-stalled(void)
+http_stalled(void)
 {
     char hits[256];
 
@@ -92,7 +92,7 @@ go_on(void)
 /* ---- Asking ---- */
 
 static int
-ask(const char *request)
+http_ask(const char *request)
 {
     http_reply_free(&reply);
     reply = http_client_ask(address, request);
@@ -101,17 +101,17 @@ ask(const char *request)
 
 /* A header's line is in the answer. */
 static bool
-has(const char *header)
+http_has(const char *header)
 {
     return strstr(reply.head, header) != NULL;
 }
 
 static double
-figure(const char *series)
+http_figure(const char *series)
 {
     const char *wrong;
 
-    ck_assert_int_eq(ask("GET /metrics"), 200);
+    ck_assert_int_eq(http_ask("GET /metrics"), 200);
     wrong = page_wrong(reply.body);
     ck_assert_msg(wrong == NULL, "%s", wrong);
     return page_value(reply.body, series);
@@ -119,19 +119,19 @@ figure(const char *series)
 
 #define EXPECT(series, value)                                                                                          \
     do {                                                                                                               \
-        double says = figure(series);                                                                                  \
+        double says = http_figure(series);                                                                             \
         ck_assert_msg(says == (value), "%s is %g", series, says);                                                      \
     } while (0)
 
 /* Everything is as it should be: workers are served, and so is whoever watches. */
 static void
-serves(void)
+http_serves(void)
 {
     float g[4] = {1, 1, 1, 1};
     struct probe p;
 
-    ck_assert_int_eq(ask("GET /healthz"), 200);
-    ck_assert_int_eq(ask("GET /readyz"), 200);
+    ck_assert_int_eq(http_ask("GET /healthz"), 200);
+    ck_assert_int_eq(http_ask("GET /readyz"), 200);
     ck_assert(probe_connect(&p, shards.address[0]));
     ck_assert(probe_hello(&p, 7, (uint64_t)random() + 1, false));
     ck_assert_uint_eq(probe_push(&p, probe_declare(&p, "serves", 4), 0, g, 4), PS_OK);
@@ -146,7 +146,7 @@ START_TEST(counters_move_with_what_workers_do)
     struct probe p;
     uint32_t var;
 
-    start();
+    http_psd_start();
     EXPECT("psd_connections", 0);
     ck_assert(probe_connect(&p, shards.address[0]));
     ck_assert(probe_hello(&p, 0, 1, false));
@@ -167,17 +167,17 @@ START_TEST(counters_move_with_what_workers_do)
     EXPECT("psd_worker_pushes_total{job_name=\"job\",worker=\"0\"}", 4);
     EXPECT("psd_worker_connected{job_name=\"job\",worker=\"0\"}", 1);
     EXPECT("psd_state{state=\"serving\"}", 1);
-    ck_assert_double_gt(figure("psd_received_bytes_total"), 48);
-    ck_assert_double_gt(figure("psd_sent_bytes_total"), 16);
-    ck_assert_double_gt(figure("psd_live_file_bytes"), 0);
-    ck_assert_double_gt(figure("psd_durable_file_bytes"), 0);
-    ck_assert_double_gt(figure("process_resident_memory_bytes"), MIB);
-    ck_assert_double_gt(figure("psd_limit_used{limit=\"open files\"}"), 5);
-    ck_assert_double_gt(figure("psd_log_messages_total{level=\"info\"}"), 2);
+    ck_assert_double_gt(http_figure("psd_received_bytes_total"), 48);
+    ck_assert_double_gt(http_figure("psd_sent_bytes_total"), 16);
+    ck_assert_double_gt(http_figure("psd_live_file_bytes"), 0);
+    ck_assert_double_gt(http_figure("psd_durable_file_bytes"), 0);
+    ck_assert_double_gt(http_figure("process_resident_memory_bytes"), MIB);
+    ck_assert_double_gt(http_figure("psd_limit_used{limit=\"open files\"}"), 5);
+    ck_assert_double_gt(http_figure("psd_log_messages_total{level=\"info\"}"), 2);
     probe_close(&p);
-    WAIT_FOR(figure("psd_connections") == 0);
+    WAIT_FOR(http_figure("psd_connections") == 0);
     EXPECT("psd_worker_connected{job_name=\"job\",worker=\"0\"}", 0);
-    WAIT_FOR(figure("psd_lease_lapses_total") == 1);
+    WAIT_FOR(http_figure("psd_lease_lapses_total") == 1);
     EXPECT("psd_sessions{state=\"lapsed\"}", 1);
 }
 END_TEST
@@ -190,14 +190,14 @@ START_TEST(saves_are_told_also_of_the_process_before)
     struct probe p;
     uint32_t var;
 
-    start();
-    ck_assert(isnan(figure("psd_save_last_success_timestamp_seconds")));
+    http_psd_start();
+    ck_assert(isnan(http_figure("psd_save_last_success_timestamp_seconds")));
     ck_assert(probe_connect(&p, shards.address[0]));
     ck_assert(probe_hello(&p, 0, 1, false));
     var = probe_declare(&p, "w", 4);
     ck_assert_uint_eq(probe_push(&p, var, 0, g, 4), PS_OK);
     EXPECT("psd_save_due", 1);
-    ck_assert_double_gt(figure("psd_redo_log_pieces"), 0); /* the job, the session, the variable */
+    ck_assert_double_gt(http_figure("psd_redo_log_pieces"), 0); /* the job, the session, the variable */
     probe_send(&p, MSG_SAVE, &save.base, NULL, 0);
     ck_assert(probe_receive(&p) && p.msg.type == MSG_SAVE_DONE);
     EXPECT("psd_saves_total", 1);
@@ -206,35 +206,35 @@ START_TEST(saves_are_told_also_of_the_process_before)
     EXPECT("psd_wait_seconds_count{reason=\"save\"}", 1);
     EXPECT("psd_redo_log_pieces", 0);
     EXPECT("psd_redo_log_bytes", 0);
-    ck_assert_double_ge(figure("psd_save_last_success_timestamp_seconds"), now - 1);
+    ck_assert_double_ge(http_figure("psd_save_last_success_timestamp_seconds"), now - 1);
     var = probe_declare(&p, "v", 4);
-    WAIT_FOR(figure("psd_redo_log_bytes") > 0 && figure("psd_redo_waiting_pieces") == 0);
-    log_bytes = figure("psd_redo_log_bytes");
+    WAIT_FOR(http_figure("psd_redo_log_bytes") > 0 && http_figure("psd_redo_waiting_pieces") == 0);
+    log_bytes = http_figure("psd_redo_log_bytes");
     probe_close(&p);
     shards_kill(&shards, 0);
     shards_restart(&shards, 0);
     ck_assert(find_address());
     EXPECT("psd_saves_total", 0);
     EXPECT("psd_save_number", 1);
-    ck_assert_double_ge(figure("psd_redo_log_bytes"), log_bytes);
-    ck_assert_double_ge(figure("psd_save_last_success_timestamp_seconds"), now - 1);
+    ck_assert_double_ge(http_figure("psd_redo_log_bytes"), log_bytes);
+    ck_assert_double_ge(http_figure("psd_save_last_success_timestamp_seconds"), now - 1);
 }
 END_TEST
 
 START_TEST(pages_say_what_they_are)
 {
-    start();
-    ck_assert_int_eq(ask("GET /healthz"), 200);
-    ck_assert(strcmp(reply.body, "alive\n") == 0 && has("Content-Type: text/plain"));
-    ck_assert_int_eq(ask("GET /readyz?verbose=1"), 200);
+    http_psd_start();
+    ck_assert_int_eq(http_ask("GET /healthz"), 200);
+    ck_assert(strcmp(reply.body, "alive\n") == 0 && http_has("Content-Type: text/plain"));
+    ck_assert_int_eq(http_ask("GET /readyz?verbose=1"), 200);
     ck_assert_str_eq(reply.body, "serving\n");
-    ck_assert_int_eq(ask("GET /"), 200);
+    ck_assert_int_eq(http_ask("GET /"), 200);
     ck_assert_ptr_nonnull(strstr(reply.body, "/metrics"));
-    ck_assert_int_eq(ask("GET /metrics"), 200);
-    ck_assert(has("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n") && has("Connection: close"));
-    ck_assert_int_eq(ask("HEAD /metrics"), 200);
-    ck_assert(reply.body_len == 0 && has("Content-Length: ") && !has("Content-Length: 0"));
-    ck_assert_int_eq(ask("HEAD /readyz"), 200);
+    ck_assert_int_eq(http_ask("GET /metrics"), 200);
+    ck_assert(http_has("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n") && http_has("Connection: close"));
+    ck_assert_int_eq(http_ask("HEAD /metrics"), 200);
+    ck_assert(reply.body_len == 0 && http_has("Content-Length: ") && !http_has("Content-Length: 0"));
+    ck_assert_int_eq(http_ask("HEAD /readyz"), 200);
     ck_assert_uint_eq(reply.body_len, 0);
 }
 END_TEST
@@ -260,11 +260,11 @@ START_TEST(what_is_not_offered_is_refused)
                           "GET /metrics HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
     int fd;
 
-    start();
+    http_psd_start();
     for (size_t i = 0; i + 1 < ARRAY_LEN(refused); i++)
-        ck_assert_msg(ask(refused[i].request) == refused[i].status, "%s: %d", refused[i].request, reply.status);
-    ck_assert_int_eq(ask("POST /"), 405);
-    ck_assert(has("Allow: GET, HEAD"));
+        ck_assert_msg(http_ask(refused[i].request) == refused[i].status, "%s: %d", refused[i].request, reply.status);
+    ck_assert_int_eq(http_ask("POST /"), 405);
+    ck_assert(http_has("Allow: GET, HEAD"));
     for (int i = 0; i < 2; i++) {
         fd = http_client_connect(address);
         http_client_send(fd, i == 0 ? body : chunked, strlen(i == 0 ? body : chunked));
@@ -272,8 +272,8 @@ START_TEST(what_is_not_offered_is_refused)
         reply = http_client_read(fd);
         ck_assert_int_eq(reply.status, 413);
     }
-    ck_assert_double_ge(figure("psd_http_responses_total{code=\"4xx\"}"), 12);
-    serves();
+    ck_assert_double_ge(http_figure("psd_http_responses_total{code=\"4xx\"}"), 12);
+    http_serves();
 }
 END_TEST
 
@@ -289,11 +289,11 @@ static struct {
 static void *
 watch_start(void *arg)
 {
-    WAIT_FOR(stalled() && find_address());
-    seen.health = ask("GET /healthz");
-    seen.ready = ask("GET /readyz");
+    WAIT_FOR(http_stalled() && find_address());
+    seen.health = http_ask("GET /healthz");
+    seen.ready = http_ask("GET /readyz");
     snprintf(seen.why, sizeof seen.why, "%s", reply.body);
-    seen.metrics = ask("GET /metrics");
+    seen.metrics = http_ask("GET /metrics");
     seen.state = page_value(reply.body, "psd_state{state=\"starting\"}");
     seen.others = page_value(reply.body, "psd_pushes_applied_total");
     go_on();
@@ -304,11 +304,11 @@ START_TEST(while_it_starts_it_is_alive_and_not_ready)
 {
     pthread_t thread;
 
-    stall("fallocate STALL 1 0 0/data.mdb");
+    http_stall("fallocate STALL 1 0 0/data.mdb");
     shards = (struct shards){.options = {.log = true}};
     /* the log's place is known only when it starts: the watcher looks for it until then */
     ck_assert_int_eq(pthread_create(&thread, NULL, watch_start, NULL), 0);
-    start();
+    http_psd_start();
     pthread_join(thread, NULL);
     ck_assert_int_eq(seen.health, 200);
     ck_assert_int_eq(seen.ready, 503);
@@ -316,24 +316,24 @@ START_TEST(while_it_starts_it_is_alive_and_not_ready)
     ck_assert_int_eq(seen.metrics, 200);
     ck_assert_double_eq(seen.state, 1);
     ck_assert(isnan(seen.others));
-    ck_assert_int_eq(ask("GET /readyz"), 200);
-    serves();
+    ck_assert_int_eq(http_ask("GET /readyz"), 200);
+    http_serves();
 }
 END_TEST
 
 START_TEST(while_it_saves_before_its_end_it_is_stopping)
 {
-    start();
-    serves();
-    stall("fdatasync,fsync STALL 1 0 0.disk/data.mdb");
+    http_psd_start();
+    http_serves();
+    http_stall("fdatasync,fsync STALL 1 0 0.disk/data.mdb");
     kill(shards.pids[0], SIGTERM);
-    WAIT_FOR(ask("GET /readyz") == 503);
+    WAIT_FOR(http_ask("GET /readyz") == 503);
     ck_assert_msg(strncmp(reply.body, "stopping: ", 10) == 0, "%s", reply.body);
-    ck_assert_int_eq(ask("GET /healthz"), 200);
+    ck_assert_int_eq(http_ask("GET /healthz"), 200);
     EXPECT("psd_state{state=\"stopping\"}", 1);
     go_on();
     shards_wait(&shards, 0);
-    ck_assert_int_eq(ask("GET /readyz"), 0);
+    ck_assert_int_eq(http_ask("GET /readyz"), 0);
 }
 END_TEST
 
@@ -346,27 +346,27 @@ START_TEST(a_loop_that_stands_still_is_late)
     uint64_t n = 4 * MIB, began;
     struct probe p;
 
-    start();
+    http_psd_start();
     ck_assert(probe_connect(&p, shards.address[0]));
     ck_assert(probe_hello(&p, 0, 1, false));
-    stall("fallocate STALL 1 0 0/data.mdb");
+    http_stall("fallocate STALL 1 0 0/data.mdb");
     declare.name = (char *)(uintptr_t) "large";
     declare.dims = &n;
     declare.n_dims = 1;
     declare.init = &init;
     declare.optimizer = &optimizer;
     probe_send(&p, MSG_DECLARE, &declare.base, NULL, 0);
-    WAIT_FOR(stalled());
+    WAIT_FOR(http_stalled());
     began = now_ms();
-    ck_assert_int_eq(ask("GET /readyz"), 503);
+    ck_assert_int_eq(http_ask("GET /readyz"), 503);
     ck_assert_msg(strncmp(reply.body, "late: ", 6) == 0, "%s", reply.body);
     ck_assert_uint_ge(now_ms() - began, HTTP_LOOP_MS - 1);
-    ck_assert_int_eq(ask("GET /metrics"), 503);
-    ck_assert_int_eq(ask("GET /healthz"), 200);
+    ck_assert_int_eq(http_ask("GET /metrics"), 503);
+    ck_assert_int_eq(http_ask("GET /healthz"), 200);
     go_on();
     ck_assert(probe_receive(&p) && p.msg.type == MSG_DECLARED);
     probe_close(&p);
-    serves();
+    http_serves();
     EXPECT("psd_variables", 2);
 }
 END_TEST
@@ -375,7 +375,7 @@ END_TEST
 
 /* Send it on a connection of its own, and hang up or not; the status, or 0. */
 static int
-hurl(const void *bytes, size_t len, bool hang_up)
+http_send_garbage(const void *bytes, size_t len, bool hang_up)
 {
     int fd = http_client_connect(address);
 
@@ -390,7 +390,7 @@ hurl(const void *bytes, size_t len, bool hang_up)
 
 /* With an answer; or without, when more was sent than was read. */
 static bool
-refuses(int status)
+http_refuses(int status)
 {
     return status == 0 || (status >= 400 && status < 500);
 }
@@ -400,20 +400,20 @@ START_TEST(a_request_has_a_largest_size)
     enum { LARGE = 1 << 20 };
     char *large = malloc(LARGE);
 
-    start();
+    http_psd_start();
     ck_assert_ptr_nonnull(large);
     memset(large, 'a', LARGE);
     memcpy(large, "GET /", 5); /* a path without an end */
-    ck_assert(refuses(hurl(large, HTTP_REQUEST_MAX + 100, false)));
-    ck_assert(refuses(hurl(large, LARGE, false)));
+    ck_assert(http_refuses(http_send_garbage(large, HTTP_REQUEST_MAX + 100, false)));
+    ck_assert(http_refuses(http_send_garbage(large, LARGE, false)));
     memcpy(large, "GET / HTTP/1.1\r\nHost: a\r\nX: ", 28); /* a header without one */
-    ck_assert(refuses(hurl(large, HTTP_REQUEST_MAX + 100, false)));
-    ck_assert(refuses(hurl(large, LARGE, false)));
+    ck_assert(http_refuses(http_send_garbage(large, HTTP_REQUEST_MAX + 100, false)));
+    ck_assert(http_refuses(http_send_garbage(large, LARGE, false)));
     for (size_t i = 25; i + 6 < LARGE; i += 6) /* many headers */
         memcpy(large + i, "a: b\r\n", 6);
-    ck_assert(refuses(hurl(large, LARGE, false)));
+    ck_assert(http_refuses(http_send_garbage(large, LARGE, false)));
     free(large);
-    serves();
+    http_serves();
 }
 END_TEST
 
@@ -424,7 +424,7 @@ START_TEST(garbage_costs_its_own_connection)
     struct test_rng rng = {test_seed()};
     unsigned answered = 0;
 
-    start();
+    http_psd_start();
     for (int i = 0; i < 600; i++) {
         char bytes[2 * sizeof good];
         size_t len = sizeof good - 1;
@@ -442,10 +442,10 @@ START_TEST(garbage_costs_its_own_connection)
         if (i % 7 == 0 && len < sizeof good - 4)
             memcpy(bytes + len, bytes, len), len *= 2;
         if (i % 3 == 0 || i % 4 == 0 || i < 60)
-            answered += hurl(bytes, len, true) != 0;
+            answered += http_send_garbage(bytes, len, true) != 0;
     }
     ck_assert_uint_gt(answered, 0);
-    serves();
+    http_serves();
 }
 END_TEST
 
@@ -458,7 +458,7 @@ START_TEST(who_is_slow_is_cut_off)
     uint64_t began;
     char byte;
 
-    start();
+    http_psd_start();
     began = now_ms();
     silent = http_client_connect(address);
     trickle = http_client_connect(address);
@@ -477,8 +477,8 @@ START_TEST(who_is_slow_is_cut_off)
     http_reply_free(&r);
     r = http_client_read(deaf);
     http_reply_free(&r);
-    ck_assert_double_ge(figure("psd_http_overdue_total"), 2);
-    serves();
+    ck_assert_double_ge(http_figure("psd_http_overdue_total"), 2);
+    http_serves();
 }
 END_TEST
 
@@ -489,7 +489,7 @@ START_TEST(one_host_cannot_take_all_places)
     unsigned open = 0;
     char byte;
 
-    start();
+    http_psd_start();
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
         fds[i] = http_client_connect(address);
         ck_assert_int_ge(fds[i], 0);
@@ -499,11 +499,11 @@ START_TEST(one_host_cannot_take_all_places)
     for (int i = 0; i < HTTP_HOST_MAX; i++)
         open += recv(fds[i], &byte, 1, MSG_DONTWAIT) < 0;
     ck_assert_uint_eq(open, HTTP_HOST_MAX);
-    ck_assert_int_eq(ask("GET /healthz"), 0);
+    ck_assert_int_eq(http_ask("GET /healthz"), 0);
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++)
         close(fds[i]);
-    WAIT_FOR(ask("GET /healthz") == 200);
-    serves();
+    WAIT_FOR(http_ask("GET /healthz") == 200);
+    http_serves();
 }
 END_TEST
 
@@ -511,7 +511,7 @@ END_TEST
 static double
 cpu_ms(void)
 {
-    return 1000 * figure("process_cpu_seconds_total");
+    return 1000 * http_figure("process_cpu_seconds_total");
 }
 
 START_TEST(without_descriptors_it_waits_and_does_not_spin)
@@ -525,7 +525,7 @@ START_TEST(without_descriptors_it_waits_and_does_not_spin)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     few = (struct rlimit){DESCRIPTORS, before.rlim_max};
     few.rlim_max = DESCRIPTORS;
-    start();
+    http_psd_start();
     ck_assert_int_eq(prlimit(shards.pids[0], RLIMIT_NOFILE, &few, NULL), 0);
     cpu = cpu_ms();
     while (n < DESCRIPTORS && probe_connect(&probes[n], shards.address[0]) && probe_hello(&probes[n], -1, 0, false))
@@ -539,17 +539,17 @@ START_TEST(without_descriptors_it_waits_and_does_not_spin)
         close(fds[i]);
     for (int i = 0; i <= n && i < DESCRIPTORS; i++)
         probe_close(&probes[i]);
-    WAIT_FOR(ask("GET /healthz") == 200);
-    WAIT_FOR(figure("psd_connections") == 0);
+    WAIT_FOR(http_ask("GET /healthz") == 200);
+    WAIT_FOR(http_figure("psd_connections") == 0);
     ck_assert_double_lt(cpu_ms() - cpu, 700);
-    serves();
+    http_serves();
 }
 END_TEST
 
 /* ---- All at once ---- */
 
 static void *
-scrape(void *failures)
+http_scrape(void *failures)
 {
     for (int i = 0; i < 20; i++) {
         struct http_reply r = http_client_ask(address, i % 3 == 0 ? "GET /readyz" : "GET /metrics");
@@ -569,12 +569,12 @@ START_TEST(scrapes_and_pushes_do_not_get_in_each_others_way)
     uint64_t began;
     uint32_t var;
 
-    start();
+    http_psd_start();
     ck_assert(probe_connect(&p, shards.address[0]));
     ck_assert(probe_hello(&p, 0, 1, false));
     var = probe_declare(&p, "w", 4);
     for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, scrape, &failures[i]), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, http_scrape, &failures[i]), 0);
     for (began = now_ms(); now_ms() - began < 1500; pushes++)
         ck_assert_uint_eq(probe_push(&p, var, 0, g, 4), PS_OK);
     for (int i = 0; i < 4; i++) {
@@ -592,7 +592,7 @@ make_suite(void)
     Suite *s = suite_create("http");
     TCase *t = tcase_create("http");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, http_setup, http_teardown);
     tcase_add_test(t, counters_move_with_what_workers_do);
     tcase_add_test(t, saves_are_told_also_of_the_process_before);
     tcase_add_test(t, pages_say_what_they_are);

@@ -16,8 +16,8 @@
 #include "tests/certs.h"
 #include "tests/exposition_page.h"
 #include "tests/now.h"
-#include "tests/system/https_client.h"
-#include "tests/system/shards.h"
+#include "tests/system/http_tls_client.h"
+#include "tests/system/shard_processes.h"
 #include "tests/system/wait_for.h"
 #include "tests/unit/kits/check_main.h"
 
@@ -35,26 +35,26 @@ static char address[64];
 /* ---- The world ---- */
 
 static void
-make(const char *file, const char *cn)
+http_tls_make(const char *file, const char *cn)
 {
     certs_make(&certs, &(struct cert_spec){.file = file, .cn = cn, .issuer = "ca", .names = "IP:127.0.0.1"});
 }
 
 static void
-setup(void)
+http_tls_setup(void)
 {
     signal(SIGPIPE, SIG_IGN);
     unsetenv("PSD_HTTP_TOKEN");
     certs_open(&certs);
     certs_make_cas(&certs);
-    make("psd", "shared");
-    make("web", "of its own");
+    http_tls_make("psd", "shared");
+    http_tls_make("web", "of its own");
     certs_write(&certs, "tokens", TOKEN "\n");
     ck_assert_int_eq(chmod(certs_path(&certs, "tokens"), 0600), 0);
 }
 
 static void
-teardown(void)
+http_tls_teardown(void)
 {
     shards_stop(&shards);
     certs_close(&certs);
@@ -64,7 +64,7 @@ teardown(void)
 
 /* psd's options: with tokens, there, and these. */
 static const char *const *
-want(const char *at, const char *const *options)
+http_tls_want(const char *at, const char *const *options)
 {
     const char *const *usual =
         OPTIONS("--cluster", "psd", "--log-level", "info", "--http", at, "--http-tokens", certs_path(&certs, "tokens"));
@@ -75,12 +75,12 @@ want(const char *at, const char *const *options)
 static void
 start_at(const char *at, const char *const *options)
 {
-    shards_start_with(&shards, 1, &(struct shards_options){.more = want(at, options), .log = true});
+    shards_start_with(&shards, 1, &(struct shards_options){.more = http_tls_want(at, options), .log = true});
     ck_assert_msg(http_client_find(shards_log(&shards, 0), address, sizeof address), "%s", shards_log(&shards, 0));
 }
 
 static void
-start(const char *const *options)
+http_tls_start(const char *const *options)
 {
     start_at("127.0.0.1:0", options);
 }
@@ -89,7 +89,7 @@ start(const char *const *options)
 static void
 start_again(const char *const *options)
 {
-    shards.options.more = want("127.0.0.1:0", options);
+    shards.options.more = http_tls_want("127.0.0.1:0", options);
     shards_restart(&shards, 0);
     ck_assert(http_client_find(shards_log(&shards, 0), address, sizeof address));
 }
@@ -109,7 +109,7 @@ open_with(struct https *s, const char *ca, int version)
 }
 
 static struct https
-opened(void)
+http_tls_opened(void)
 {
     struct https s;
 
@@ -118,9 +118,9 @@ opened(void)
 }
 
 static int
-ask(const char *request)
+http_tls_ask(const char *request)
 {
-    struct https s = opened();
+    struct https s = http_tls_opened();
     struct http_reply r = https_ask(&s, request, WITH);
 
     http_reply_free(&r);
@@ -128,9 +128,9 @@ ask(const char *request)
 }
 
 static double
-figure(const char *series)
+http_tls_figure(const char *series)
 {
-    struct https s = opened();
+    struct https s = http_tls_opened();
     struct http_reply r = https_ask(&s, "GET /metrics", WITH);
     const char *wrong = page_wrong(r.body);
     double value;
@@ -143,9 +143,9 @@ figure(const char *series)
 }
 
 static bool
-shows(const char *cn)
+http_tls_shows(const char *cn)
 {
-    struct https s = opened();
+    struct https s = http_tls_opened();
     bool is = https_shows(&s, cn);
 
     https_close(&s);
@@ -155,9 +155,9 @@ shows(const char *cn)
 #define ENDS "psd_certificate_expiry_timestamp_seconds"
 
 static bool
-ends(const char *series, const char *file)
+http_tls_ends(const char *series, const char *file)
 {
-    return certs_end_at(&certs, file, figure(series));
+    return certs_end_at(&certs, file, http_tls_figure(series));
 }
 
 /* ---- Who is served ---- */
@@ -167,17 +167,17 @@ START_TEST(it_shows_what_tcp_shows)
     struct https s;
     struct http_reply r;
 
-    start(OPTIONS(SHARED));
+    http_tls_start(OPTIONS(SHARED));
     ck_assert(shards_said(&shards, 0, "metrics and health, encrypted, certificate=\"CN=shared, until "));
-    ck_assert_int_eq(ask("GET /healthz"), 200);
-    ck_assert_int_eq(ask("GET /readyz"), 200);
-    ck_assert_int_eq(ask("GET /api/live"), 200);
-    ck_assert_int_eq(ask("GET /page.js"), 200);
-    ck_assert_int_eq(ask("POST /metrics"), 405);
-    ck_assert_double_eq(figure("psd_state{state=\"serving\"}"), 1);
-    s = opened();
+    ck_assert_int_eq(http_tls_ask("GET /healthz"), 200);
+    ck_assert_int_eq(http_tls_ask("GET /readyz"), 200);
+    ck_assert_int_eq(http_tls_ask("GET /api/live"), 200);
+    ck_assert_int_eq(http_tls_ask("GET /page.js"), 200);
+    ck_assert_int_eq(http_tls_ask("POST /metrics"), 405);
+    ck_assert_double_eq(http_tls_figure("psd_state{state=\"serving\"}"), 1);
+    s = http_tls_opened();
     ck_assert(https_shows(&s, "shared"));
-    ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "psd"));
+    ck_assert(http_tls_ends(ENDS "{for=\"tcp\"}", "psd") && http_tls_ends(ENDS "{for=\"http\"}", "psd"));
     r = https_ask(&s, "GET /metrics", "");
     ck_assert_int_eq(r.status, 401); /* a certificate is no token */
     http_reply_free(&r);
@@ -186,15 +186,15 @@ END_TEST
 
 START_TEST(it_shows_one_of_its_own)
 {
-    start(OPTIONS(OWN));
-    ck_assert(shows("of its own"));
+    http_tls_start(OPTIONS(OWN));
+    ck_assert(http_tls_shows("of its own"));
     ck_assert(!shards_said(&shards, 0, "TCP connections are encrypted"));
-    ck_assert(ends(ENDS "{for=\"http\"}", "web"));
-    ck_assert(isnan(figure(ENDS "{for=\"tcp\"}")));
-    ck_assert_double_eq(figure("psd_state{state=\"serving\"}"), 1);
+    ck_assert(http_tls_ends(ENDS "{for=\"http\"}", "web"));
+    ck_assert(isnan(http_tls_figure(ENDS "{for=\"tcp\"}")));
+    ck_assert_double_eq(http_tls_figure("psd_state{state=\"serving\"}"), 1);
     shards_kill(&shards, 0);
     start_again(OPTIONS(TCP, OWN));
-    ck_assert(shows("of its own"));
+    ck_assert(http_tls_shows("of its own"));
 }
 END_TEST
 
@@ -204,8 +204,8 @@ START_TEST(those_between_it_and_the_ca_are_shown)
     certs_make(&certs, &(struct cert_spec){.file = "between", .issuer = "ca", .signs = true});
     certs_make(&certs, &(struct cert_spec){.file = "web", .issuer = "between", .names = "IP:127.0.0.1"});
     ck_assert_int_eq(shards_shell("cat %s >>%s", certs_path(&certs, "between.pem"), certs_path(&certs, "web.pem")), 0);
-    start(OPTIONS(OWN));
-    ck_assert_int_eq(ask("GET /healthz"), 200);
+    http_tls_start(OPTIONS(OWN));
+    ck_assert_int_eq(http_tls_ask("GET /healthz"), 200);
 }
 END_TEST
 
@@ -223,10 +223,10 @@ START_TEST(keys_of_each_kind_serve)
                      "-days 2 -out %s",
                      key, cert),
         0);
-    start(OPTIONS(OWN));
+    http_tls_start(OPTIONS(OWN));
     ck_assert_int_eq(shards_shell("cp %s %s", cert, certs_path(&certs, "ca.pem")), 0);
-    ck_assert(shows("of its own"));
-    ck_assert_int_eq(ask("GET /healthz"), 200);
+    ck_assert(http_tls_shows("of its own"));
+    ck_assert_int_eq(http_tls_ask("GET /healthz"), 200);
 }
 END_TEST
 
@@ -236,7 +236,7 @@ START_TEST(curl_and_openssl_agree)
 
     if (shards_shell("command -v curl >/dev/null && command -v openssl >/dev/null") != 0)
         return; /* the library's peers say the same */
-    start(OPTIONS(SHARED));
+    http_tls_start(OPTIONS(SHARED));
     ck_assert_int_eq(shards_shell("curl -sS --cacert %s -H '" WITH "' https://%s/metrics | grep -q '^psd_turns_total '",
                                   ca, address),
                      0);
@@ -263,7 +263,7 @@ END_TEST
 /* ---- Who is not ---- */
 
 static void
-hurl(const void *bytes, size_t len)
+http_tls_send_garbage(const void *bytes, size_t len)
 {
     int fd = http_client_connect(address);
     struct http_reply r;
@@ -285,23 +285,23 @@ START_TEST(intruders_get_nothing)
     struct https s;
     size_t len;
 
-    start(OPTIONS(SHARED));
+    http_tls_start(OPTIONS(SHARED));
     ck_assert(!open_with(&s, "ca.pem", TLS1_2_VERSION));
     ck_assert(!open_with(&s, "other.pem", TLS1_3_VERSION));
-    hurl(plain, sizeof plain - 1);
-    hurl(alert, sizeof alert - 1);
-    hurl("", 0);
-    ck_assert_double_eq(figure("psd_http_unasked_total"), 5);
+    http_tls_send_garbage(plain, sizeof plain - 1);
+    http_tls_send_garbage(alert, sizeof alert - 1);
+    http_tls_send_garbage("", 0);
+    ck_assert_double_eq(http_tls_figure("psd_http_unasked_total"), 5);
     for (int i = 0; i < 200; i++) { /* what begins as a hello, and does not */
         len = 5 + test_below(&rng, sizeof bytes - 5);
         for (size_t j = 0; j < len; j++)
             bytes[j] = (uint8_t)test_rand(&rng);
         if (i % 2 == 0)
             memcpy(bytes, "\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03", 11);
-        hurl(bytes, len);
+        http_tls_send_garbage(bytes, len);
     }
-    ck_assert_double_eq(figure("psd_http_unasked_total"), 205);
-    ck_assert_int_eq(ask("GET /readyz"), 200);
+    ck_assert_double_eq(http_tls_figure("psd_http_unasked_total"), 205);
+    ck_assert_int_eq(http_tls_ask("GET /readyz"), 200);
 }
 END_TEST
 
@@ -314,13 +314,13 @@ START_TEST(silence_has_an_end)
     uint64_t began;
     char byte;
 
-    start(OPTIONS(SHARED));
+    http_tls_start(OPTIONS(SHARED));
     began = now_ms();
     silent = http_client_connect(address);
     half = http_client_connect(address);
     http_client_send(half, hello, sizeof hello);
-    done = opened();
-    ck_assert_int_eq(ask("GET /healthz"), 200); /* they are in nobody's way */
+    done = http_tls_opened();
+    ck_assert_int_eq(http_tls_ask("GET /healthz"), 200); /* they are in nobody's way */
     ck_assert_int_le(recv(silent, &byte, 1, 0), 0);
     ck_assert_uint_ge(now_ms() - began, HTTP_LIFE_MS - 1000);
     ck_assert_int_le(recv(half, &byte, 1, 0), 0);
@@ -328,7 +328,7 @@ START_TEST(silence_has_an_end)
     close(silent);
     close(half);
     https_close(&done);
-    ck_assert_double_ge(figure("psd_http_overdue_total"), 3);
+    ck_assert_double_ge(http_tls_figure("psd_http_overdue_total"), 3);
 }
 END_TEST
 
@@ -337,7 +337,7 @@ START_TEST(one_host_cannot_take_all_places)
     int fds[HTTP_HOST_MAX];
     struct https s;
 
-    start(OPTIONS(SHARED));
+    http_tls_start(OPTIONS(SHARED));
     for (int i = 0; i < HTTP_HOST_MAX; i++)
         ck_assert_int_ge(fds[i] = http_client_connect(address), 0);
     ck_assert(!open_with(&s, "ca.pem", TLS1_3_VERSION));
@@ -352,7 +352,7 @@ END_TEST
 
 /* What is wrong with them, and what is said of it. */
 static const char *
-spoil(int how)
+http_tls_spoil(int how)
 {
     switch (how) {
     case 0:
@@ -382,9 +382,9 @@ START_TEST(it_does_not_start_with_files_that_are_none)
 {
     const char *why;
 
-    start(OPTIONS(OWN));
+    http_tls_start(OPTIONS(OWN));
     shards_kill(&shards, 0);
-    why = spoil(_i);
+    why = http_tls_spoil(_i);
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
     ck_assert_msg(shards_said(&shards, 0, why), "\"%s\" is not in %s", why, shards_log(&shards, 0));
 }
@@ -392,7 +392,7 @@ END_TEST
 
 START_TEST(where_libmicrohttpd_has_no_tls_it_says_so)
 {
-    start(OPTIONS(OWN));
+    http_tls_start(OPTIONS(OWN));
     shards_kill(&shards, 0);
     shards_preload("NO_HTTP_TLS_LIB");
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
@@ -419,17 +419,17 @@ START_TEST(bad_files_after_a_hangup_change_nothing)
     const char *why;
     char text[64];
 
-    start(OPTIONS(OWN));
-    s = opened();
-    why = spoil(_i);
+    http_tls_start(OPTIONS(OWN));
+    s = http_tls_opened();
+    why = http_tls_spoil(_i);
     shards_hang_up(&shards, 0, "HTTP's certificate and key stay as they are: ");
     ck_assert_msg(shards_said(&shards, 0, why), "\"%s\" is not in %s", why, shards_log(&shards, 0));
-    ck_assert(shows("of its own"));
-    ck_assert_int_eq(ask("GET /healthz"), 200);
-    make("web", "renewed");
+    ck_assert(http_tls_shows("of its own"));
+    ck_assert_int_eq(http_tls_ask("GET /healthz"), 200);
+    http_tls_make("web", "renewed");
     snprintf(text, sizeof text, "for new connections certificate=\"CN=renewed, until ");
     shards_hang_up(&shards, 0, text);
-    WAIT_FOR(shows("renewed"));
+    WAIT_FOR(http_tls_shows("renewed"));
     https_close(&s);
 }
 END_TEST
@@ -447,8 +447,8 @@ START_TEST(it_is_told_when_they_end_and_warned_before)
 {
     make_ending("psd", 15 * 24 * CERTS_HOUR_S);
     make_ending("web", 20 * 24 * CERTS_HOUR_S);
-    start(OPTIONS(TCP, OWN));
-    ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "web"));
+    http_tls_start(OPTIONS(TCP, OWN));
+    ck_assert(http_tls_ends(ENDS "{for=\"tcp\"}", "psd") && http_tls_ends(ENDS "{for=\"http\"}", "web"));
     ck_assert(!shards_said(&shards, 0, "the certificate of"));
     make_ending("psd", 48 * CERTS_HOUR_S);
     make_ending("web", 12 * CERTS_HOUR_S);
@@ -456,20 +456,20 @@ START_TEST(it_is_told_when_they_end_and_warned_before)
                    "the certificate of HTTP ends within a day: renew it, and send HUP certificate=\"CN=web, until ");
     ck_assert(shards_said(
         &shards, 0, "the certificate of TCP ends within 2 days: renew it, and send HUP certificate=\"CN=psd, until "));
-    ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "web"));
+    ck_assert(http_tls_ends(ENDS "{for=\"tcp\"}", "psd") && http_tls_ends(ENDS "{for=\"http\"}", "web"));
     ck_assert_int_eq(shards_shell("cp %s %s", certs_path(&certs, "web.pem"), certs_path(&certs, "before.pem")), 0);
     make_ending("psd", 30 * 24 * CERTS_HOUR_S);
     certs_write(&certs, "web.pem", "nonsense");
     shards_hang_up(&shards, 0, "HTTP's certificate and key stay as they are: ");
     WAIT_FOR(strstr(strstr(shards_log(&shards, 0), "stay as they are: "), "the certificate of HTTP ends within a day"));
-    ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "before"));
+    ck_assert(http_tls_ends(ENDS "{for=\"tcp\"}", "psd") && http_tls_ends(ENDS "{for=\"http\"}", "before"));
 }
 END_TEST
 
 START_TEST(an_end_that_is_near_is_warned_of_at_the_start)
 {
     make_ending("psd", 72 * CERTS_HOUR_S);
-    start(OPTIONS(SHARED));
+    http_tls_start(OPTIONS(SHARED));
     ck_assert(shards_said(
         &shards, 0, "the certificate of TCP ends within 3 days: renew it, and send HUP certificate=\"CN=psd, until "));
     ck_assert(shards_said(
@@ -485,14 +485,14 @@ START_TEST(guests_go_on_with_what_they_began_with)
     struct http_reply r;
     char cn[16], text[64];
 
-    start(OPTIONS(OWN));
+    http_tls_start(OPTIONS(OWN));
     for (int i = 0; i < LIVES; i++) {
         snprintf(cn, sizeof cn, "life %d", i);
         snprintf(text, sizeof text, "certificate=\"CN=%s, until ", cn);
-        make("web", cn);
+        http_tls_make("web", cn);
         shards_hang_up(&shards, 0, text);
-        WAIT_FOR(shows(cn));
-        guest[i] = opened();
+        WAIT_FOR(http_tls_shows(cn));
+        guest[i] = http_tls_opened();
     }
     for (int i = 0; i < LIVES; i++) {
         snprintf(cn, sizeof cn, "life %d", i);
@@ -501,7 +501,7 @@ START_TEST(guests_go_on_with_what_they_began_with)
         ck_assert_int_eq(r.status, 200);
         http_reply_free(&r);
     }
-    ck_assert_double_eq(figure("psd_http_overdue_total"), 0);
+    ck_assert_double_eq(http_tls_figure("psd_http_overdue_total"), 0);
 }
 END_TEST
 
@@ -509,7 +509,7 @@ static atomic_bool over;
 static atomic_uint failures, answers;
 
 static void *
-scrape(void *ca)
+http_tls_scrape(void *ca)
 {
     while (!atomic_load(&over)) {
         struct https s;
@@ -529,18 +529,18 @@ START_TEST(nobody_is_refused_while_certificates_are_renewed)
     pthread_t threads[SCRAPERS];
     char cn[16], text[64], ca[128];
 
-    start(OPTIONS(OWN));
+    http_tls_start(OPTIONS(OWN));
     snprintf(ca, sizeof ca, "%s", certs_path(&certs, "ca.pem")); /* threads of their own know no certs */
     for (int i = 0; i < SCRAPERS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, scrape, ca), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, http_tls_scrape, ca), 0);
     for (int i = 0; i < RENEWALS; i++) {
         unsigned before = atomic_load(&answers);
 
         snprintf(cn, sizeof cn, "life %d", i);
         snprintf(text, sizeof text, "certificate=\"CN=%s, until ", cn);
-        make("web", cn);
+        http_tls_make("web", cn);
         shards_hang_up(&shards, 0, text);
-        WAIT_FOR(shows(cn));
+        WAIT_FOR(http_tls_shows(cn));
         WAIT_FOR(atomic_load(&answers) > before);
     }
     atomic_store(&over, true);
@@ -557,7 +557,7 @@ make_suite(void)
     Suite *s = suite_create("http_tls");
     TCase *t = tcase_create("http_tls");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, http_tls_setup, http_tls_teardown);
     tcase_add_test(t, it_shows_what_tcp_shows);
     tcase_add_test(t, it_shows_one_of_its_own);
     tcase_add_test(t, those_between_it_and_the_ca_are_shown);

@@ -18,7 +18,7 @@
 #include "common/core/wire/shm_offer.h"
 #include "server/access/access_policy.h"
 #include "tests/system/probe.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 #define JOB      "hidden-job"
@@ -45,12 +45,13 @@ write_tokens(const char *text)
 }
 
 static void
-start(const char *const *more)
+intruders_start(const char *const *more)
 {
     shards_start_with(&shards, 1, &(struct shards_options){.more = more, .log = true});
 }
 
-#define START(...) start((const char *const[]){"--log-level", "info", "--tokens", tokens, ##__VA_ARGS__, NULL})
+#define START(...)                                                                                                     \
+    intruders_start((const char *const[]){"--log-level", "info", "--tokens", tokens, ##__VA_ARGS__, NULL})
 
 static enum ps_err
 open_client(const char *addresses, const char *token, bool observer, ps_client **out)
@@ -67,7 +68,7 @@ open_client(const char *addresses, const char *token, bool observer, ps_client *
 }
 
 static enum ps_err
-declare(ps_client *c, const char *name)
+intruders_declare(ps_client *c, const char *name)
 {
     struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {4}};
     ps_var *var;
@@ -77,14 +78,14 @@ declare(ps_client *c, const char *name)
 }
 
 static void
-join(void)
+intruders_join(void)
 {
     ck_assert_msg(open_client(shards.addresses, "w:" SECRET "w", false, &member) == PS_OK, "%s", error.text);
-    ck_assert_msg(declare(member, VARIABLE) == PS_OK, "%s", error.text);
+    ck_assert_msg(intruders_declare(member, VARIABLE) == PS_OK, "%s", error.text);
 }
 
 static void
-setup(void)
+intruders_setup(void)
 {
     unsetenv("PSD_TOKEN");
     unsetenv("PSD_TOKEN_FILE");
@@ -96,7 +97,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+intruders_teardown(void)
 {
     if (member != NULL)
         ps_client_close(member);
@@ -107,7 +108,7 @@ teardown(void)
 /* ---- Intruders ---- */
 
 static struct probe
-intruder(const char *address)
+intruders_intruder(const char *address)
 {
     struct probe p;
 
@@ -133,7 +134,7 @@ say_frame(struct probe *p, unsigned type, size_t meta_len, size_t payload_len)
 
 /* All that comes up to the end: at most one frame, ERROR with this code, which tells nothing; PS_OK: nothing. */
 static void
-hears(struct probe *p, enum ps_err code)
+intruders_hears(struct probe *p, enum ps_err code)
 {
     static const char *const secrets[] = {JOB, VARIABLE, SHARDS_CLUSTER, SECRET, "worker", "live"};
     uint8_t bytes[4096];
@@ -162,7 +163,7 @@ hears(struct probe *p, enum ps_err code)
 }
 
 /* One side of the proof, by hand. */
-struct hand {
+struct intruders_hand {
     struct probe p;
     struct token_handshake prelude;
     uint8_t knock[TOKEN_HANDSHAKE_FRAME_MAX], prove[TOKEN_HANDSHAKE_FRAME_MAX], proven[TOKEN_HANDSHAKE_FRAME_MAX];
@@ -170,12 +171,12 @@ struct hand {
 };
 
 static void
-hand_knock(struct hand *h, const char *token, enum role wanted, const char *address)
+hand_knock(struct intruders_hand *h, const char *token, enum role wanted, const char *address)
 {
     struct token_handshake_own own = {.cluster = SHARDS_CLUSTER, .nonce = {1, 2, 3}};
     struct key key;
 
-    h->p = intruder(address);
+    h->p = intruders_intruder(address);
     ck_assert_int_eq(key_parse(&key, "test", token, strlen(token), &error), PS_OK);
     token_handshake_connect(&h->prelude, &key, wanted, &own);
     h->knock_len = token_handshake_knock(&h->prelude, h->knock);
@@ -183,7 +184,7 @@ hand_knock(struct hand *h, const char *token, enum role wanted, const char *addr
 
 /* The next frame, of the prelude. */
 static void
-hand_read(struct hand *h, uint8_t *frame, struct frame_head *head)
+hand_read(struct intruders_hand *h, uint8_t *frame, struct frame_head *head)
 {
     ck_assert_int_eq(recv(h->p.fd, frame, FRAME_HEAD_SIZE, MSG_WAITALL), FRAME_HEAD_SIZE);
     ck_assert_int_eq(frame_head_decode(frame, head, &error), PS_OK);
@@ -191,7 +192,7 @@ hand_read(struct hand *h, uint8_t *frame, struct frame_head *head)
 }
 
 static void
-hand_challenged(struct hand *h)
+hand_challenged(struct intruders_hand *h)
 {
     struct frame_head head;
     uint8_t frame[TOKEN_HANDSHAKE_FRAME_MAX];
@@ -203,7 +204,7 @@ hand_challenged(struct hand *h)
 }
 
 static void
-hand_through(struct hand *h, const char *token, enum role wanted, const char *address)
+hand_through(struct intruders_hand *h, const char *token, enum role wanted, const char *address)
 {
     struct frame_head head;
     uint8_t none[TOKEN_HANDSHAKE_FRAME_MAX];
@@ -228,18 +229,18 @@ START_TEST(who_has_no_token_hears_nothing)
     struct probe p;
 
     START();
-    join();
+    intruders_join();
     for (size_t i = 0; i < ARRAY_LEN(firsts); i++) {
-        p = intruder(shards.addresses);
+        p = intruders_intruder(shards.addresses);
         say_frame(&p, firsts[i], 16, 0);
-        hears(&p, PS_ERR_DENIED);
+        intruders_hears(&p, PS_ERR_DENIED);
     }
-    p = intruder(shards.addresses);
+    p = intruders_intruder(shards.addresses);
     probe_send_bytes(&p, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 35);
-    hears(&p, PS_OK);
-    p = intruder(shards.addresses);
+    intruders_hears(&p, PS_OK);
+    p = intruders_intruder(shards.addresses);
     probe_send_bytes(&p, "\x16\x03\x01\x02\x00\x01", 6);
-    hears(&p, PS_OK);
+    intruders_hears(&p, PS_OK);
     ck_assert_int_eq(open_client(shards.addresses, "", false, &c), PS_ERR_DENIED);
     ck_assert_ptr_nonnull(strstr(error.text, "PSD_TOKEN_FILE"));
 }
@@ -256,26 +257,26 @@ START_TEST(large_frames_are_not_waited_for)
 
     START();
     for (size_t i = 0; i < ARRAY_LEN(large); i++) {
-        p = intruder(shards.addresses);
+        p = intruders_intruder(shards.addresses);
         say_frame(&p, large[i].type, large[i].meta_len, large[i].payload_len);
-        hears(&p, PS_ERR_PROTOCOL);
+        intruders_hears(&p, PS_ERR_PROTOCOL);
     }
 }
 END_TEST
 
 START_TEST(who_says_nothing_is_sent_away)
 {
-    struct hand h;
+    struct intruders_hand h;
     struct probe p;
 
     START("--hello-timeout", "50ms");
-    p = intruder(shards.addresses);
+    p = intruders_intruder(shards.addresses);
     ck_assert_int_ge(recv(p.fd, (uint8_t[1]){0}, 1, MSG_PEEK), 1);
-    hears(&p, PS_ERR_TIMEOUT);
+    intruders_hears(&p, PS_ERR_TIMEOUT);
     hand_knock(&h, "w:" SECRET "w", ROLE_TRAIN, shards.addresses);
     hand_challenged(&h); /* and goes no further */
     ck_assert_int_ge(recv(h.p.fd, (uint8_t[1]){0}, 1, MSG_PEEK), 1);
-    hears(&h.p, PS_ERR_TIMEOUT);
+    intruders_hears(&h.p, PS_ERR_TIMEOUT);
 }
 END_TEST
 
@@ -285,9 +286,9 @@ START_TEST(a_crowd_of_strangers_keeps_nobody_out)
 
     START("--connections-max", "300");
     for (size_t i = 0; i < ARRAY_LEN(p); i++)
-        p[i] = intruder(shards.addresses);
-    join();
-    hears(&p[0], PS_OK); /* the oldest has made room */
+        p[i] = intruders_intruder(shards.addresses);
+    intruders_join();
+    intruders_hears(&p[0], PS_OK); /* the oldest has made room */
     for (size_t i = 1; i < ARRAY_LEN(p); i++)
         probe_close(&p[i]);
 }
@@ -301,7 +302,7 @@ START_TEST(a_wrong_token_is_as_good_as_none)
     ps_client *c;
 
     START();
-    join();
+    intruders_join();
     for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
         ck_assert_int_eq(open_client(shards.addresses, wrong[i], false, &c), PS_ERR_DENIED);
         ck_assert_ptr_nonnull(strstr(error.text, "is not accepted"));
@@ -311,13 +312,13 @@ END_TEST
 
 START_TEST(what_was_heard_before_is_of_no_use)
 {
-    struct hand honest, replay;
+    struct intruders_hand honest, replay;
     uint8_t frame[TOKEN_HANDSHAKE_FRAME_MAX];
     struct frame_head head;
 
     START();
     hand_through(&honest, "w:" SECRET "w", ROLE_TRAIN, shards.addresses);
-    replay.p = intruder(shards.addresses);
+    replay.p = intruders_intruder(shards.addresses);
     probe_send_bytes(&replay.p, honest.knock, honest.knock_len);
     hand_read(&replay, frame, &head);
     ck_assert_uint_eq(head.type, MSG_CHALLENGE);
@@ -329,30 +330,30 @@ START_TEST(what_was_heard_before_is_of_no_use)
         memcpy(frame + FRAME_HEAD_SIZE, honest.proven + FRAME_HEAD_SIZE + 8, TOKEN_HANDSHAKE_MAC);
         probe_send_bytes(&replay.p, frame, FRAME_HEAD_SIZE + TOKEN_HANDSHAKE_MAC);
     }
-    hears(&replay.p, PS_ERR_DENIED);
+    intruders_hears(&replay.p, PS_ERR_DENIED);
     probe_close(&honest.p);
 }
 END_TEST
 
 START_TEST(a_lower_version_is_not_spoken)
 {
-    struct hand h;
+    struct intruders_hand h;
 
     START();
     hand_knock(&h, "w:" SECRET "w", ROLE_TRAIN, shards.addresses);
     if (_i == 0) {
         h.knock[FRAME_HEAD_SIZE] = h.knock[FRAME_HEAD_SIZE + 2] = FRAME_VERSION - 1;
         probe_send_bytes(&h.p, h.knock, h.knock_len);
-        hears(&h.p, PS_ERR_VERSION);
+        intruders_hears(&h.p, PS_ERR_VERSION);
     } else if (_i == 1) { /* the frame's own */
         h.knock[4] = FRAME_VERSION - 1;
         probe_send_bytes(&h.p, h.knock, h.knock_len);
-        hears(&h.p, PS_ERR_VERSION);
+        intruders_hears(&h.p, PS_ERR_VERSION);
     } else { /* changed on the way: the proof is of what was said */
         h.knock[FRAME_HEAD_SIZE] = FRAME_VERSION - 1;
         hand_challenged(&h);
         probe_send_bytes(&h.p, h.prove, h.prove_len);
-        hears(&h.p, PS_ERR_DENIED);
+        intruders_hears(&h.p, PS_ERR_DENIED);
     }
 }
 END_TEST
@@ -376,11 +377,11 @@ START_TEST(who_may_read_reads_and_no_more)
 {
     Psd__Hello hello = PSD__HELLO__INIT;
     Psd__Drain drain = PSD__DRAIN__INIT;
-    struct hand h;
+    struct intruders_hand h;
     ps_client *c;
 
     START();
-    join();
+    intruders_join();
     ck_assert_int_eq(open_client(shards.addresses, "r:" SECRET "r", false, &c), PS_ERR_DENIED);
     ck_assert_ptr_nonnull(strstr(error.text, "has role read, and this takes train"));
     ck_assert_msg(open_client(shards.addresses, "r:" SECRET "r", true, &c) == PS_OK, "%s", error.text);
@@ -404,13 +405,13 @@ START_TEST(denials_are_counted)
     Psd__Hello hello = PSD__HELLO__INIT;
     Psd__Query query = PSD__QUERY__INIT;
     struct probe p;
-    struct hand h;
+    struct intruders_hand h;
 
     START();
     for (int i = 0; i < 3; i++) {
-        p = intruder(shards.addresses);
+        p = intruders_intruder(shards.addresses);
         say_frame(&p, MSG_HELLO, 16, 0);
-        hears(&p, PS_ERR_DENIED);
+        intruders_hears(&p, PS_ERR_DENIED);
     }
     hand_through(&h, "boss:" SECRET "b", ROLE_NONE, shards.addresses);
     hello.role = PSD__ROLE__OBSERVER;
@@ -433,9 +434,9 @@ START_TEST(a_user_who_is_not_listed_is_refused)
     ps_client *c;
 
     snprintf(list, sizeof list, "%u", (unsigned)geteuid() + 1);
-    start((const char *const[]){"--unix-users", list, NULL});
-    p = intruder(shards.sockets);
-    hears(&p, PS_ERR_DENIED);
+    intruders_start((const char *const[]){"--unix-users", list, NULL});
+    p = intruders_intruder(shards.sockets);
+    intruders_hears(&p, PS_ERR_DENIED);
     ck_assert_int_eq(open_client(shards.sockets, "", true, &c), PS_ERR_DENIED);
     ck_assert_ptr_nonnull(strstr(error.text, "--unix-users"));
     ck_assert_msg(open_client(shards.addresses, "", true, &c) == PS_OK, "%s", error.text);
@@ -468,7 +469,7 @@ END_TEST
 
 /* One byte, and a descriptor. False: it is refused. */
 static bool
-pass(int to, int fd)
+intruders_pass(int to, int fd)
 {
     union {
         struct cmsghdr head;
@@ -493,11 +494,11 @@ START_TEST(descriptors_are_not_taken)
     if (setsockopt(p.fd, SOL_SOCKET, 83, &off, sizeof off) != 0) { /* SO_PASSRIGHTS */
         fprintf(stderr, "# skipped: this kernel refuses no descriptors\n");
     } else {
-        ck_assert(!pass(p.fd, p.fd));
+        ck_assert(!intruders_pass(p.fd, p.fd));
         ck_assert_int_eq(errno, EPERM);
     }
     probe_close(&p);
-    join();
+    intruders_join();
 }
 END_TEST
 
@@ -508,10 +509,10 @@ START_TEST(a_token_that_is_gone_ends_what_came_with_it)
     ps_client *c;
 
     START();
-    join();
+    intruders_join();
     write_tokens("new:train:" SECRET "n\nr:read:" SECRET "r\n");
     shards_hang_up(&shards, 0, "tokens read again");
-    ck_assert_int_eq(declare(member, "more"), PS_ERR_DENIED);
+    ck_assert_int_eq(intruders_declare(member, "more"), PS_ERR_DENIED);
     ck_assert_int_eq(open_client(shards.addresses, "w:" SECRET "w", true, &c), PS_ERR_DENIED);
     ck_assert_msg(open_client(shards.addresses, "new:" SECRET "n", true, &c) == PS_OK, "%s", error.text);
     ps_client_close(c);
@@ -523,7 +524,7 @@ START_TEST(bad_tokens_change_nothing)
     ps_client *c;
 
     START();
-    join();
+    intruders_join();
     write_tokens("new:train:short\n");
     shards_hang_up(&shards, 0, "tokens and users stay as they are");
     ck_assert_int_eq(open_client(shards.addresses, "new:" SECRET "n", true, &c), PS_ERR_DENIED);
@@ -539,7 +540,7 @@ START_TEST(beyond_this_machine_it_wants_tokens)
     static const char *const places[] = {"0.0.0.0:0", "[::]:0"};
 
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        start((const char *const[]){"--listen", "127.0.0.1:0", NULL});
+        intruders_start((const char *const[]){"--listen", "127.0.0.1:0", NULL});
         shards_kill(&shards, 0);
         shards.options.more = (const char *const[]){"--listen", places[i], NULL};
         ck_assert_int_eq(shards_refused(&shards, 0), 1);
@@ -627,9 +628,9 @@ START_TEST(ranks_let_in_only_who_has_their_token)
         usleep(1000);
     probe_close(&p);
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-        p = intruder(worker[0]);
+        p = intruders_intruder(worker[0]);
         say_frame(&p, types[i], 16, 0);
-        hears(&p, PS_ERR_DENIED);
+        intruders_hears(&p, PS_ERR_DENIED);
     }
     ck_assert_int_eq(status_of(start_rank(1, "")), PS_ERR_DENIED);
     ck_assert_int_eq(status_of(start_rank(1, "w:" SECRET "W")), PS_ERR_DENIED);
@@ -645,7 +646,7 @@ make_suite(void)
     Suite *s = suite_create("intruders");
     TCase *t = tcase_create("intruders");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, intruders_setup, intruders_teardown);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, who_has_no_token_hears_nothing);
     tcase_add_test(t, large_frames_are_not_waited_for);

@@ -20,14 +20,14 @@
 enum { WORKERS = 3, REPLICAS_MAX = 2, PARAMS_MAX = 8, FLOATS_MAX = 20000, ROWS_MAX = 1500, LEASE_MS = 1000 };
 
 /* What the workers leave for the test to look at. */
-static struct shared {
+static struct local_sgd_shared {
     float weights[FLOATS_MAX]; /* pulled by worker 0 after the last step */
     uint64_t clock[WORKERS], steps[WORKERS], rejoins[WORKERS];
     struct ps_network_result held_out;
 } * shared;
 
 static void
-setup(void)
+local_sgd_setup(void)
 {
     digits_setup(2);
     ck_assert_uint_le(data.rows, ROWS_MAX);
@@ -35,7 +35,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+local_sgd_teardown(void)
 {
     munmap(shared, sizeof *shared);
     digits_teardown();
@@ -50,21 +50,21 @@ options_for(const char *arguments)
 /* ---- A worker ---- */
 
 /* What happens to a worker in the middle of a round. */
-enum fate {
+enum local_sgd_fate {
     LIVES,
     CRASHES, /* disappears without a word, with status CRASHED */
     SLEEPS   /* stops until somebody continues it */
 };
 enum { FATE_STEP = 50, CRASHED = 77 };
 
-struct worker {
+struct local_sgd_worker {
     struct digits_options options;
     struct train train;
     ps_cluster *cluster;
 };
 
 static enum ps_err
-open_worker(struct worker *w, uint32_t task, struct ps_error *e)
+open_worker(struct local_sgd_worker *w, uint32_t task, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -78,7 +78,7 @@ open_worker(struct worker *w, uint32_t task, struct ps_error *e)
 }
 
 static enum ps_err
-meet_fate(struct train *t, enum fate fate, struct ps_error *e)
+meet_fate(struct train *t, enum local_sgd_fate fate, struct ps_error *e)
 {
     uint64_t steps = t->steps;
     enum ps_err err = PS_OK;
@@ -95,7 +95,7 @@ meet_fate(struct train *t, enum fate fate, struct ps_error *e)
 }
 
 static enum ps_err
-work(struct train *t, struct ps_error *e)
+local_sgd_work(struct train *t, struct ps_error *e)
 {
     struct ps_strategy_stats stats;
     enum ps_err err;
@@ -114,9 +114,9 @@ work(struct train *t, struct ps_error *e)
 }
 
 static pid_t
-start_worker(const struct digits_options *o, uint32_t task, enum fate fate)
+start_worker(const struct digits_options *o, uint32_t task, enum local_sgd_fate fate)
 {
-    struct worker w = {.options = *o};
+    struct local_sgd_worker w = {.options = *o};
     struct ps_error e = {0};
     enum ps_err err;
     pid_t pid = fork();
@@ -127,7 +127,7 @@ start_worker(const struct digits_options *o, uint32_t task, enum fate fate)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     w.options.lease_ms = fate == SLEEPS ? LEASE_MS : 0;
     if ((err = open_worker(&w, task, &e)) == PS_OK && (err = meet_fate(&w.train, fate, &e)) == PS_OK)
-        err = work(&w.train, &e);
+        err = local_sgd_work(&w.train, &e);
     if (err != PS_OK)
         fprintf(stderr, "worker %u: %s: %s (%s)\n", task, ps_err_name(err), e.text, e.peer);
     else
@@ -534,7 +534,7 @@ END_TEST
 
 /* w falls by 1 in every step; there is nothing else. */
 static enum ps_err
-fall(void *arg, struct ps_replica *r, struct ps_error *e)
+local_sgd_fall(void *arg, struct ps_replica *r, struct ps_error *e)
 {
     (void)arg;
     (void)e;
@@ -547,7 +547,7 @@ START_TEST(values_are_a_workers_own_within_a_round_and_pushed_at_the_meeting)
     struct ps_strategy_options options = {
         .rows = 8, .batch = 1, .local = {.steps = 4, .outer = {.kind = PS_SGD, .learning_rate = 0.5}}};
     struct ps_var_spec spec = {.name = "w", .rank = 0, .optimizer = {.kind = PS_SGD, .learning_rate = 1}};
-    const struct ps_strategy_calls calls = {.step = fall};
+    const struct ps_strategy_calls calls = {.step = local_sgd_fall};
     ps_strategy *strategy;
     ps_cluster *cluster;
     const float *w;
@@ -587,7 +587,7 @@ make_suite(void)
     Suite *suite = suite_create("local_sgd");
     TCase *tc = tcase_create("local_sgd");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, local_sgd_setup, local_sgd_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, it_has_the_bits_of_one_process, 0, ARRAY_LEN(exact));
     tcase_add_test(tc, rounds_of_one_step_are_synchronous_sgd_but_for_rounding);

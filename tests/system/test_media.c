@@ -12,7 +12,7 @@
 #include "common/core/base/base.h"
 #include "server/process/bus_error.h"
 #include "tests/system/probe.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 #define N    65536 /* floats: one block */
@@ -28,7 +28,7 @@ static char control[64];
 /* ---- The world ---- */
 
 static void
-setup(void)
+media_setup(void)
 {
     snprintf(control, sizeof control, "/tmp/psd-lost-page-%ld", (long)getpid());
     unlink(control);
@@ -40,7 +40,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+media_teardown(void)
 {
     probe_close(&p);
     shards_stop(&shards);
@@ -54,7 +54,7 @@ path_of(const char *name, char out[PATH_MAX])
 }
 
 static bool
-said(const char *text)
+media_logged(const char *text)
 {
     return strstr(shards_log(&shards, 0), text) != NULL;
 }
@@ -70,7 +70,7 @@ push_ones(void)
 }
 
 static void
-save(void)
+media_save(void)
 {
     Psd__Save m = PSD__SAVE__INIT;
 
@@ -81,7 +81,7 @@ save(void)
 
 /* Its exit status, -N for signal N. */
 static int
-ended(void)
+media_ended(void)
 {
     int status;
 
@@ -137,11 +137,11 @@ START_TEST(live_data_that_are_taken_away_end_psd_with_a_sentence_and_a_status)
     m.var = &var;
     m.block = &block;
     probe_send(&p, MSG_PULL, &m.base, NULL, 0);
-    ck_assert_int_eq(ended(), EXIT_LOST);
-    ck_assert_msg(said("psd: byte "), "%s", shards_log(&shards, 0));
+    ck_assert_int_eq(media_ended(), EXIT_LOST);
+    ck_assert_msg(media_logged("psd: byte "), "%s", shards_log(&shards, 0));
     snprintf(want, sizeof want, " of %s is no longer there: the memory of the live data was taken away", file);
-    ck_assert_msg(said(want), "%s", shards_log(&shards, 0));
-    ck_assert(said("psd then begins from the durable one, or with --restore CHECKPOINT"));
+    ck_assert_msg(media_logged(want), "%s", shards_log(&shards, 0));
+    ck_assert(media_logged("psd then begins from the durable one, or with --restore CHECKPOINT"));
 }
 END_TEST
 
@@ -152,14 +152,14 @@ START_TEST(a_durable_file_whose_trees_are_lost_ends_psd_and_moved_away_is_made_a
     Psd__Save m = PSD__SAVE__INIT;
 
     push_ones();
-    save();
+    media_save();
     push_ones();
     path_of("0.disk/data.mdb", file);
     ck_assert_int_eq(truncate(file, 2L * PAGE), 0);
     probe_send(&p, MSG_SAVE, &m.base, NULL, 0);
-    ck_assert_int_eq(ended(), EXIT_LOST);
+    ck_assert_int_eq(media_ended(), EXIT_LOST);
     snprintf(want, sizeof want, " of %s cannot be read from its disk: the durable directory is damaged", file);
-    ck_assert_msg(said(want), "%s", shards_log(&shards, 0));
+    ck_assert_msg(media_logged(want), "%s", shards_log(&shards, 0));
     probe_close(&p);
     path_of("0.disk/lost", aside);
     ck_assert_int_eq(rename(file, aside), 0);
@@ -167,7 +167,7 @@ START_TEST(a_durable_file_whose_trees_are_lost_ends_psd_and_moved_away_is_made_a
     ck_assert(probe_connect(&p, shards.address[0]) && probe_hello(&p, 0, 1, true));
     ck_assert_uint_eq(probe_pull(&p, var, 0, weights, ARRAY_LEN(weights)), 2);
     ck_assert(weights[0] == -2);
-    save();
+    media_save();
 }
 END_TEST
 
@@ -180,7 +180,7 @@ START_TEST(a_sector_that_a_save_cannot_read_costs_the_file_and_nothing_else)
 
     for (int i = 0; i < 2; i++) {
         push_ones();
-        save();
+        media_save();
     }
     path_of("0.disk/data.mdb", file);
     path_of("0.disk/data.mdb.bad-1", bad);
@@ -217,7 +217,7 @@ START_TEST(a_save_with_a_block_that_cannot_be_read_is_refused_and_names_it)
     long at;
 
     push_ones();
-    save();
+    media_save();
     path_of("0.disk/data.mdb", file);
     at = page_of(file, -1);
     shards_lose_power(&shards, 0);
@@ -227,10 +227,10 @@ START_TEST(a_save_with_a_block_that_cannot_be_read_is_refused_and_names_it)
              "save 1 is damaged: block 0 of variable 'dense/w' is lost: byte %ld of %s cannot be read from its disk. "
              "Move that file away, and start with --restore CHECKPOINT",
              at, file);
-    ck_assert_msg(said(want), "%s\nnot in: %s", want, shards_log(&shards, 0));
+    ck_assert_msg(media_logged(want), "%s\nnot in: %s", want, shards_log(&shards, 0));
     unlink(control); /* the disk gives it after all */
     shards_restart(&shards, 0);
-    ck_assert(said("rebuilt from the durable directory save=1"));
+    ck_assert(media_logged("rebuilt from the durable directory save=1"));
     shards_lose_power(&shards, 0);
     lose_page(at);
     path_of("0.disk/lost", aside);
@@ -263,8 +263,8 @@ START_TEST(a_redo_log_with_a_piece_that_cannot_be_read_is_refused)
     shards_lose_power(&shards, 0);
     lose_page(page_of(file, 3));
     ck_assert_int_eq(shards_refused(&shards, 0), EXIT_FAILURE);
-    ck_assert_msg(said("of the redo log is lost: byte "), "%s", shards_log(&shards, 0));
-    ck_assert(said("Move that file away, and start with --restore CHECKPOINT"));
+    ck_assert_msg(media_logged("of the redo log is lost: byte "), "%s", shards_log(&shards, 0));
+    ck_assert(media_logged("Move that file away, and start with --restore CHECKPOINT"));
 }
 END_TEST
 
@@ -275,7 +275,7 @@ make_suite(void)
     TCase *tc = tcase_create("media");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, media_setup, media_teardown);
     tcase_add_test(tc, live_data_that_are_taken_away_end_psd_with_a_sentence_and_a_status);
     tcase_add_test(tc, a_durable_file_whose_trees_are_lost_ends_psd_and_moved_away_is_made_again);
     tcase_add_test(tc, a_sector_that_a_save_cannot_read_costs_the_file_and_nothing_else);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
-#include "tests/system/fire_crew.h"
+#include "tests/system/fire_jobs.h"
 #include "tests/system/proxy.h"
 #include "tests/user_namespace.h"
 
@@ -19,7 +19,7 @@ static struct proxy proxy;
 static struct fire fire;
 
 static void
-set(_Atomic uint32_t *fault, uint32_t value)
+network_set(_Atomic uint32_t *fault, uint32_t value)
 {
     atomic_store(fault, value);
 }
@@ -27,55 +27,55 @@ set(_Atomic uint32_t *fault, uint32_t value)
 /* ---- Through the proxy ---- */
 
 static void
-delay(struct proxy_faults *f)
+network_delay(struct proxy_faults *f)
 {
-    set(&f->delay_ms, 20);
-    set(&f->jitter_ms, 20);
+    network_set(&f->delay_ms, 20);
+    network_set(&f->jitter_ms, 20);
 }
 
 static void
-throttle(struct proxy_faults *f)
+network_throttle(struct proxy_faults *f)
 {
-    set(&f->bytes_per_ms, 500);
+    network_set(&f->bytes_per_ms, 500);
 }
 
 static void
-chop(struct proxy_faults *f)
+network_chop(struct proxy_faults *f)
 {
-    set(&f->bytewise, 1);
+    network_set(&f->bytewise, 1);
 }
 
 static void
 cut_both(struct proxy_faults *f)
 {
-    set(&f->cut[TO_SHARD], 1);
-    set(&f->cut[TO_WORKER], 1);
+    network_set(&f->cut[TO_SHARD], 1);
+    network_set(&f->cut[TO_WORKER], 1);
 }
 
 /* The shard hears and its answers are lost; or it hears nothing. */
 static void
 cut_answers(struct proxy_faults *f)
 {
-    set(&f->cut[TO_WORKER], 1);
+    network_set(&f->cut[TO_WORKER], 1);
 }
 
 static void
 cut_questions(struct proxy_faults *f)
 {
-    set(&f->cut[TO_SHARD], 1);
+    network_set(&f->cut[TO_SHARD], 1);
 }
 
 /* What was cut off never arrives. */
 static void
 cut_and_reset(struct proxy_faults *f)
 {
-    set(&f->cut[TO_WORKER], 1);
+    network_set(&f->cut[TO_WORKER], 1);
     fire_pause_ms(100);
     proxy_reset(&proxy);
 }
 
 static void
-reset(struct proxy_faults *f)
+network_reset(struct proxy_faults *f)
 {
     (void)f;
     proxy_reset(&proxy);
@@ -90,9 +90,9 @@ half_open(struct proxy_faults *f)
 
 /* Connections are lost, and new ones lead nowhere. */
 static void
-deaf(struct proxy_faults *f)
+network_deaf(struct proxy_faults *f)
 {
-    set(&f->deaf, 1);
+    network_set(&f->deaf, 1);
     proxy_reset(&proxy);
 }
 
@@ -101,20 +101,20 @@ static const struct fault {
     void (*begin)(struct proxy_faults *f);
     bool ends_with_reset; /* the worker hears nothing else of it */
 } faults[] = {
-    {"delay", delay, false},
-    {"throttling", throttle, false},
-    {"bytewise delivery", chop, false},
+    {"delay", network_delay, false},
+    {"throttling", network_throttle, false},
+    {"bytewise delivery", network_chop, false},
     {"a partition", cut_both, false},
     {"answers cut off", cut_answers, false},
     {"questions cut off", cut_questions, false},
     {"answers lost", cut_and_reset, false},
-    {"resets", reset, false},
+    {"resets", network_reset, false},
     {"half-open connections", half_open, true},
-    {"connections that lead nowhere", deaf, true},
+    {"connections that lead nowhere", network_deaf, true},
 };
 
 static void
-play(const struct fault *fault)
+network_play(const struct fault *fault)
 {
     fault->begin(proxy.faults);
     fire_pause_ms(test_below(&fire.rng, FAULT_MS));
@@ -133,7 +133,7 @@ play(const struct fault *fault)
 }
 
 static void
-start(bool through_proxy, uint64_t seed)
+network_start(bool through_proxy, uint64_t seed)
 {
     shards_start_with(&shards, SHARDS, &(struct shards_options){.more = fire_shard_options});
     if (through_proxy)
@@ -147,12 +147,12 @@ START_TEST(what_was_acknowledged_is_there_once_whatever_the_network_did)
     uint32_t n = fire_times("PSD_TEST_FAULTS", FAULTS);
     uint32_t played[ARRAY_LEN(faults)] = {0};
 
-    start(true, test_seed());
+    network_start(true, test_seed());
     for (uint32_t i = 0; i < n; i++) {
         size_t which = i < ARRAY_LEN(faults) ? i : (size_t)test_below(&fire.rng, ARRAY_LEN(faults));
 
         played[which]++;
-        play(&faults[which]);
+        network_play(&faults[which]);
     }
     fire_end(&fire);
     fprintf(stderr, "# %llu pushes, %llu connections, %llu chunks\n", (unsigned long long)fire.pushes,
@@ -168,7 +168,7 @@ END_TEST
 /* ---- The kernel's own faults, in a namespace ---- */
 
 static bool
-command(const char *what)
+network_command(const char *what)
 {
     char line[256];
 
@@ -180,7 +180,7 @@ command(const char *what)
 static bool
 enter_namespace(void)
 {
-    return user_namespace_enter(CLONE_NEWNET) && command("ip link set lo up");
+    return user_namespace_enter(CLONE_NEWNET) && network_command("ip link set lo up");
 }
 
 /* The namespace's loopback, made bad and good again. */
@@ -207,14 +207,14 @@ START_TEST(what_was_acknowledged_is_there_once_whatever_the_kernel_did)
         fprintf(stderr, "# skipped: no network namespace here\n");
         return;
     }
-    start(false, test_seed());
+    network_start(false, test_seed());
     for (size_t i = 0; i < ARRAY_LEN(qualities); i++) {
-        if (!command(qualities[i].bad)) {
+        if (!network_command(qualities[i].bad)) {
             fprintf(stderr, "# skipped: %s: this kernel has none\n", qualities[i].name);
             continue;
         }
         fire_pause_ms(500);
-        ck_assert_msg(command(qualities[i].good), "%s", qualities[i].good);
+        ck_assert_msg(network_command(qualities[i].good), "%s", qualities[i].good);
         fire_await_pushes(fire_any(&fire));
         fire_look(&fire);
     }

@@ -14,7 +14,7 @@
 enum { ROWS = 6, INPUTS = 40, STEPS = 5, PARAMS_MAX = 16, RANKS_MOST = 4, DIED = 77, ELEMENTS_MAX = 300 * 70 };
 
 /* What a rank is told to do. */
-struct task {
+struct overlap_task {
     size_t bucket_bytes;
     bool sum;
     uint32_t dies, after; /* this rank, once so many gradients of the second step were ready */
@@ -27,7 +27,7 @@ struct task {
 
 /* ---- A rank ---- */
 
-struct rank {
+struct overlap_rank {
     ps_device *device;
     ps_network *network, *alone; /* one that is reduced, one to compute what must come out */
     ps_reducer *reducer;
@@ -52,7 +52,7 @@ new_network(ps_device *device)
 }
 
 static void
-rank_init(struct rank *r, ps_group *group, const struct task *task)
+rank_init(struct overlap_rank *r, ps_group *group, const struct overlap_task *task)
 {
     struct ps_device_options one_thread = {.threads = 1};
     struct ps_reducer_options options = {
@@ -84,7 +84,7 @@ rank_init(struct rank *r, ps_group *group, const struct task *task)
 }
 
 static void
-rank_finish(struct rank *r)
+rank_finish(struct overlap_rank *r)
 {
     ps_reducer_free(r->reducer);
     for (size_t i = 0; i < ps_network_params(r->network); i++)
@@ -96,7 +96,7 @@ rank_finish(struct rank *r)
 
 /* A rank's examples in a step; the last one has none in every other. */
 static struct ps_batch
-batch_of(struct rank *r, uint32_t rank, uint32_t ranks, uint32_t step)
+batch_of(struct overlap_rank *r, uint32_t rank, uint32_t ranks, uint32_t step)
 {
     struct test_rng rng = {100 * step + rank};
 
@@ -108,7 +108,7 @@ batch_of(struct rank *r, uint32_t rank, uint32_t ranks, uint32_t step)
 }
 
 static void
-gradient(struct rank *r, ps_network *network, uint32_t rank, uint32_t ranks, uint32_t step)
+overlap_gradient(struct overlap_rank *r, ps_network *network, uint32_t rank, uint32_t ranks, uint32_t step)
 {
     struct ps_batch batch = batch_of(r, rank, ranks, step);
     struct ps_error error;
@@ -118,10 +118,10 @@ gradient(struct rank *r, ps_network *network, uint32_t rank, uint32_t ranks, uin
 
 /* The sum of all ranks' gradients, in the order of ranks; of two it is the same in any order. */
 static void
-expect(struct rank *r, uint32_t ranks, uint32_t step, float scale)
+overlap_expect(struct overlap_rank *r, uint32_t ranks, uint32_t step, float scale)
 {
     for (uint32_t k = 0; k < ranks; k++) {
-        gradient(r, r->alone, k, ranks, step);
+        overlap_gradient(r, r->alone, k, ranks, step);
         for (size_t i = 0; i < ps_network_params(r->alone); i++)
             for (size_t e = 0; e < r->elements[i]; e++)
                 r->expected[i][e] = (k == 0 ? 0 : r->expected[i][e]) + ps_network_gradients(r->alone)[i][e];
@@ -132,7 +132,7 @@ expect(struct rank *r, uint32_t ranks, uint32_t step, float scale)
 }
 
 static void
-check_gradients(const struct rank *r, bool exact)
+check_gradients(const struct overlap_rank *r, bool exact)
 {
     for (size_t i = 0; i < ps_network_params(r->network); i++)
         for (size_t e = 0; e < r->elements[i]; e++) {
@@ -144,7 +144,7 @@ check_gradients(const struct rank *r, bool exact)
 
 /* What this rank holds is, bit by bit, what rank 0 holds. */
 static void
-check_same_everywhere(const struct rank *r, ps_group *group)
+check_same_everywhere(const struct overlap_rank *r, ps_group *group)
 {
     struct ps_error error;
 
@@ -158,19 +158,19 @@ check_same_everywhere(const struct rank *r, ps_group *group)
 /* ---- Steps that go well ---- */
 
 static void
-train(ps_group *group, void *arg)
+overlap_train(ps_group *group, void *arg)
 {
-    const struct task *task = arg;
+    const struct overlap_task *task = arg;
     uint32_t rank = ps_group_rank(group), ranks = ps_group_ranks(group);
     struct ps_error error;
-    struct rank r;
+    struct overlap_rank r;
 
     rank_init(&r, group, task);
     for (uint32_t step = 0; step < STEPS; step++) {
         need_ok(ps_reducer_begin(r.reducer, &error));
-        gradient(&r, r.network, rank, ranks, step);
+        overlap_gradient(&r, r.network, rank, ranks, step);
         need_ok(ps_reducer_finish(r.reducer, &error));
-        expect(&r, ranks, step, task->sum ? 1 : 1 / (float)ranks);
+        overlap_expect(&r, ranks, step, task->sum ? 1 : 1 / (float)ranks);
         check_gradients(&r, ranks == 2);
         check_same_everywhere(&r, group);
     }
@@ -178,7 +178,7 @@ train(ps_group *group, void *arg)
 }
 
 static void
-run(uint32_t ranks, int threaded, rank_body body, struct task *task)
+overlap_run(uint32_t ranks, int threaded, rank_body body, struct overlap_task *task)
 {
     struct ps_group_options options = {.timeout_ms = 60000, .progress_thread = threaded};
     struct ranks r;
@@ -192,17 +192,17 @@ START_TEST(every_rank_has_the_mean_of_all_gradients)
 {
     static const uint32_t ranks[] = {1, 2, 4};
     static const size_t bytes[] = {1, 8192, 0, SIZE_MAX};
-    struct task task = {.bucket_bytes = bytes[_i / 3 % 4], .dies = NOBODY, .differs = NOBODY};
+    struct overlap_task task = {.bucket_bytes = bytes[_i / 3 % 4], .dies = NOBODY, .differs = NOBODY};
 
-    run(ranks[_i % 3], _i / 12, train, &task);
+    overlap_run(ranks[_i % 3], _i / 12, overlap_train, &task);
 }
 END_TEST
 
 START_TEST(every_rank_has_the_sum_when_that_is_wanted)
 {
-    struct task task = {.bucket_bytes = 4096, .sum = true, .dies = NOBODY, .differs = NOBODY};
+    struct overlap_task task = {.bucket_bytes = 4096, .sum = true, .dies = NOBODY, .differs = NOBODY};
 
-    run(2, 0, train, &task);
+    overlap_run(2, 0, overlap_train, &task);
 }
 END_TEST
 
@@ -212,22 +212,22 @@ train_compressed(ps_group *group, void *arg)
 {
     static float given[PARAMS_MAX][ELEMENTS_MAX], came[PARAMS_MAX][ELEMENTS_MAX];
     uint32_t rank = ps_group_rank(group), ranks = ps_group_ranks(group);
-    const struct task *task = arg;
+    const struct overlap_task *task = arg;
     struct ps_error error;
-    struct rank r;
+    struct overlap_rank r;
 
     rank_init(&r, group, task);
     for (uint32_t step = 0; step < STEPS + (uint32_t)task->flushes; step++) {
         need_ok(ps_reducer_begin(r.reducer, &error));
         if (step < STEPS)
-            gradient(&r, r.network, rank, ranks, step);
+            overlap_gradient(&r, r.network, rank, ranks, step);
         need_ok(ps_reducer_finish(r.reducer, &error));
         for (size_t i = 0; i < ps_network_params(r.network); i++)
             for (size_t e = 0; e < r.elements[i]; e++)
                 came[i][e] += ps_network_gradients(r.network)[i][e];
         check_same_everywhere(&r, group);
         if (step < STEPS)
-            expect(&r, ranks, step, 1);
+            overlap_expect(&r, ranks, step, 1);
         for (size_t i = 0; i < ps_network_params(r.network) && step < STEPS; i++)
             for (size_t e = 0; e < r.elements[i]; e++)
                 given[i][e] += r.expected[i][e];
@@ -250,14 +250,14 @@ START_TEST(compressed_gradients_are_the_same_everywhere_and_none_is_lost)
                   {{.kind = PS_COMPRESS_TOP_K, .fraction = 0.2}, 16}};
     static const uint32_t ranks[] = {2, 4, 3, 1};
     static const size_t bytes[] = {1, 8192, 0};
-    struct task task = {.bucket_bytes = bytes[_i % 3],
-                        .sum = true,
-                        .dies = NOBODY,
-                        .differs = NOBODY,
-                        .compress = codecs[_i % 4].how,
-                        .flushes = codecs[_i % 4].flushes};
+    struct overlap_task task = {.bucket_bytes = bytes[_i % 3],
+                                .sum = true,
+                                .dies = NOBODY,
+                                .differs = NOBODY,
+                                .compress = codecs[_i % 4].how,
+                                .flushes = codecs[_i % 4].flushes};
 
-    run(ranks[_i / 4], (_i + _i / 4) % 2, train_compressed, &task);
+    overlap_run(ranks[_i / 4], (_i + _i / 4) % 2, train_compressed, &task);
 }
 END_TEST
 
@@ -268,7 +268,7 @@ train_in_any_order(ps_group *group, void *arg)
     uint32_t rank = ps_group_rank(group), ranks = ps_group_ranks(group);
     struct test_rng rng = {rank + 1};
     struct ps_error error;
-    struct rank r;
+    struct overlap_rank r;
 
     rank_init(&r, group, arg);
     for (uint32_t step = 0; step < STEPS; step++) {
@@ -292,9 +292,9 @@ train_in_any_order(ps_group *group, void *arg)
 
 START_TEST(gradients_may_become_ready_in_another_order_on_every_rank)
 {
-    struct task task = {.bucket_bytes = 4096, .dies = NOBODY, .differs = NOBODY};
+    struct overlap_task task = {.bucket_bytes = 4096, .dies = NOBODY, .differs = NOBODY};
 
-    run(3, _i, train_in_any_order, &task);
+    overlap_run(3, _i, train_in_any_order, &task);
 }
 END_TEST
 
@@ -303,7 +303,7 @@ END_TEST
 static void
 count_and_die(void *arg, size_t i)
 {
-    struct rank *r = arg;
+    struct overlap_rank *r = arg;
 
     ps_reducer_ready(r->reducer, i);
     if (r->elements[PARAMS_MAX - 1]-- == 0)
@@ -315,17 +315,17 @@ count_and_die(void *arg, size_t i)
 static void
 train_until_it_dies(ps_group *group, void *arg)
 {
-    const struct task *task = arg;
+    const struct overlap_task *task = arg;
     uint32_t rank = ps_group_rank(group), ranks = ps_group_ranks(group);
     struct ps_error error;
     enum ps_err err;
-    struct rank r;
+    struct overlap_rank r;
     char name[16];
 
     snprintf(name, sizeof name, "rank %u", task->dies);
     rank_init(&r, group, task);
     need_ok(ps_reducer_begin(r.reducer, &error));
-    gradient(&r, r.network, rank, ranks, 0);
+    overlap_gradient(&r, r.network, rank, ranks, 0);
     need_ok(ps_reducer_finish(r.reducer, &error));
     ranks_tell('f'); /* who dies may have finished before the others have */
     need(ranks_listen() == 'g');
@@ -334,7 +334,7 @@ train_until_it_dies(ps_group *group, void *arg)
         ps_network_on_ready(r.network, count_and_die, &r);
     }
     if ((err = ps_reducer_begin(r.reducer, &error)) == PS_OK) {
-        gradient(&r, r.network, rank, ranks, 1);
+        overlap_gradient(&r, r.network, rank, ranks, 1);
         err = ps_reducer_finish(r.reducer, &error);
     }
     need(err == PS_ERR_CLOSED && strncmp(error.peer, name, strlen(name)) == 0);
@@ -346,7 +346,7 @@ train_until_it_dies(ps_group *group, void *arg)
 START_TEST(a_rank_that_dies_in_the_backward_pass_is_named_by_all_others)
 {
     struct ps_group_options options = {.timeout_ms = 60000, .progress_thread = _i % 2};
-    struct task task = {.bucket_bytes = 1, .dies = 1, .after = _i / 2 % 2 == 0 ? 0 : 4, .differs = NOBODY};
+    struct overlap_task task = {.bucket_bytes = 1, .dies = 1, .after = _i / 2 % 2 == 0 ? 0 : 4, .differs = NOBODY};
     struct ranks r;
     int status;
 
@@ -368,11 +368,11 @@ static void
 train_differently(ps_group *group, void *arg)
 {
     struct ps_error error;
-    struct rank r;
+    struct overlap_rank r;
 
     rank_init(&r, group, arg);
     need_ok(ps_reducer_begin(r.reducer, &error));
-    gradient(&r, r.network, ps_group_rank(group), ps_group_ranks(group), 0);
+    overlap_gradient(&r, r.network, ps_group_rank(group), ps_group_ranks(group), 0);
     need(ps_reducer_finish(r.reducer, &error) == PS_ERR_MISMATCH);
     need(error.peer[0] != '\0');
     rank_finish(&r);
@@ -383,7 +383,7 @@ train_differently(ps_group *group, void *arg)
 START_TEST(a_rank_with_other_buckets_or_another_encoding_is_found_out)
 {
     struct ps_group_options options = {.timeout_ms = 60000, .progress_thread = _i % 2};
-    struct task task = {.bucket_bytes = 8192, .dies = NOBODY, .differs = 2};
+    struct overlap_task task = {.bucket_bytes = 8192, .dies = NOBODY, .differs = 2};
     struct ranks r;
 
     task.compress.kind = _i < 2 ? PS_COMPRESS_NONE : _i < 4 ? PS_COMPRESS_FLOAT16 : PS_COMPRESS_INT8;

@@ -4,7 +4,7 @@
  *
  * PSD_TEST_LOSSES says how many times (24), PSD_TEST_SEED where and when. */
 #include "common/core/base/base.h"
-#include "tests/system/fire_crew.h"
+#include "tests/system/fire_jobs.h"
 
 enum { SHARDS = 2, LOSSES = 24, LOSSES_A_ROUND = 12, APART_MS = 400 };
 
@@ -14,7 +14,7 @@ static struct fire fire;
 
 /* A power loss, or only a crash, of one shard or of both. */
 static void
-lose(void)
+power_lose(void)
 {
     uint32_t first = (uint32_t)test_below(&fire.rng, SHARDS), n = test_below(&fire.rng, 4) == 0 ? SHARDS : 1;
     bool crash = test_below(&fire.rng, 4) == 0;
@@ -42,7 +42,7 @@ play_round(uint32_t number, uint32_t n)
     fire_start(&fire);
     for (uint32_t i = 0; i < n; i++) {
         fire_pause_ms(test_below(&fire.rng, APART_MS));
-        lose();
+        power_lose();
         fire_look(&fire);
         fire_await_pushes(fire_any(&fire));
     }

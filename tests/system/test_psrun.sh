@@ -191,14 +191,14 @@ no_dir() { ! [ -e "$dirs" ]; }
 within no_dir
 ok $? "which is gone after kill -9 of psrun, too"
 
-# The keeper's death is the program's.
+# The supervisor's death is the program's.
 start --workers 1 -- sh -c 'echo "pid=$$"; exec sleep 1000'
 within says out '^worker 0 | pid='
-keeper=$(awk '{print $4}' "/proc/$(pid_of 'worker 0')/stat")
-kill -KILL "$keeper"
+supervisor=$(awk '{print $4}' "/proc/$(pid_of 'worker 0')/stat")
+kill -KILL "$supervisor"
 finish
 [ "$status" -eq 137 ] && within none_marked
-ok $? "kill -9 of a keeper ends its program and the run"
+ok $? "kill -9 of a supervisor ends its program and the run"
 
 run --workers 1 -- sh -c 'setsid sleep 1000 & exit 0'
 [ "$status" -eq 0 ] && none_marked

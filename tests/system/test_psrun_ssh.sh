@@ -159,25 +159,25 @@ test_psrun_killed() {
   if [ "$way" = sshd ]; then
     [ -n "$dirs" ] && within test ! -e "$dirs"
     ok $? "$way: nor a directory"
-  else # the keepers here kill those there, who then cannot clean up
+  else # the supervisors here kill those there, who then cannot clean up
     rm -rf "$dirs"
   fi
 }
 
-# The agent of a worker, by the worker's pid: above its keeper.
+# The agent of a worker, by the worker's pid: above its supervisor.
 test_connection_lost() {
-  local keeper agent ssh
+  local supervisor agent ssh
   start --hosts 127.0.0.2 -- sh -c 'echo "pid=$$"; exec sleep 1000'
   within says out '^worker 0@127.0.0.2 | pid='
-  keeper=$(awk '{print $4}' "/proc/$(pid_of 'worker 0@127.0.0.2')/stat")
-  agent=$(awk '{print $4}' "/proc/$keeper/stat")
+  supervisor=$(awk '{print $4}' "/proc/$(pid_of 'worker 0@127.0.0.2')/stat")
+  agent=$(awk '{print $4}' "/proc/$supervisor/stat")
   kill -KILL "$agent"
   finish
   [ "$status" -eq 1 ] && says err 'worker 0@127.0.0.2: the connection to host 127.0.0.2 was lost' && within none_marked
   ok $? "$way: an agent's death ends its program and the run"
 }
 
-test_keeper_killed() {
+test_supervisor_killed() {
   local dir shard
   start --hosts 127.0.0.2 -- sh -c 'echo "pid=$$"; exec sleep 1000'
   within says out '^worker 0@127.0.0.2 | pid='
@@ -186,7 +186,7 @@ test_keeper_killed() {
   kill -KILL "$(awk '{print $4}' "/proc/$shard/stat")"
   finish
   [ "$status" -eq 137 ] && within none_marked && [ -n "$dir" ] && ! [ -e "$dir" ]
-  ok $? "$way: a shard whose keeper is killed is gone with it, and so is its directory"
+  ok $? "$way: a shard whose supervisor is killed is gone with it, and so is its directory"
 }
 
 test_ssh_killed() {
@@ -297,7 +297,7 @@ test_statuses
 test_signals
 test_psrun_killed
 test_connection_lost
-test_keeper_killed
+test_supervisor_killed
 test_silence
 test_shard_again
 test_worker_again
@@ -456,7 +456,7 @@ test_statuses
 test_signals
 test_psrun_killed
 test_connection_lost
-test_keeper_killed
+test_supervisor_killed
 test_ssh_killed
 test_silence
 test_shard_again

@@ -9,7 +9,7 @@
 #include "common/core/base/base.h"
 #include "common/core/cluster/placement.h"
 #include "tests/system/fine.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum { WIDTH = 8, ROWS = 64, BATCH = 4, VARIABLES = 2, STEPS = 8, BAD_STEP = 3, WAIT_MS = 100 };
@@ -18,20 +18,20 @@ static struct shards shards;
 static struct ps_error error;
 
 static void
-setup(void)
+refused_setup(void)
 {
     shards_start(&shards, 2);
 }
 
 static void
-teardown(void)
+refused_teardown(void)
 {
     shards_stop(&shards);
 }
 
 /* ---- Training ---- */
 
-struct way {
+struct refused_way {
     const char *strategy;
     enum ps_mode mode;
     const char *clip; /* of the variables' optimizers, or "" */
@@ -40,7 +40,7 @@ struct way {
     bool seen_here; /* the client itself refuses the gradient, and so pushes nothing */
 };
 
-struct worker {
+struct refused_worker {
     ps_strategy *strategy;
     float gradient;
     float bad;                 /* what variable 0's is instead, */
@@ -49,9 +49,9 @@ struct worker {
 };
 
 static enum ps_err
-step(void *arg, struct ps_replica *r, struct ps_error *e)
+refused_step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
-    const struct worker *w = arg;
+    const struct refused_worker *w = arg;
     bool bad = r->step >= w->bad_from && r->step < w->bad_to;
 
     (void)e;
@@ -65,9 +65,9 @@ step(void *arg, struct ps_replica *r, struct ps_error *e)
 }
 
 static enum ps_err
-after(void *arg, const struct ps_step_done *done, struct ps_error *e)
+refused_after(void *arg, const struct ps_step_done *done, struct ps_error *e)
 {
-    struct worker *w = arg;
+    struct refused_worker *w = arg;
 
     (void)done;
     (void)e;
@@ -76,9 +76,9 @@ after(void *arg, const struct ps_step_done *done, struct ps_error *e)
 }
 
 static enum ps_err
-run(struct worker *w, uint64_t until)
+refused_run(struct refused_worker *w, uint64_t until)
 {
-    return ps_strategy_run(w->strategy, until, &(struct ps_strategy_calls){step, after, w}, &error);
+    return ps_strategy_run(w->strategy, until, &(struct ps_strategy_calls){refused_step, refused_after, w}, &error);
 }
 
 /* What is refused on one shard is nothing to the other. */
@@ -90,7 +90,7 @@ assert_apart(const char *a, const char *b)
 
 /* Two variables, so that both shards have one. */
 static void
-create(ps_strategy *s, const struct way *way)
+refused_create(ps_strategy *s, const struct refused_way *way)
 {
     static const char *const names[VARIABLES] = {"v", "w"};
     struct ps_var_spec spec = {.rank = 1, .dims = {WIDTH}};
@@ -106,10 +106,10 @@ create(ps_strategy *s, const struct way *way)
     FINE(ps_strategy_start(s, &error));
 }
 
-static struct worker
-begin(const struct way *way, uint32_t workers, uint32_t task)
+static struct refused_worker
+refused_begin(const struct refused_way *way, uint32_t workers, uint32_t task)
 {
-    struct worker w = {.gradient = 1};
+    struct refused_worker w = {.gradient = 1};
     struct ps_strategy_options options = {
         .client = {.job = "refused", .mode = way->mode, .compress = {.kind = way->compress}},
         .local = {.steps = way->local_steps},
@@ -125,12 +125,12 @@ begin(const struct way *way, uint32_t workers, uint32_t task)
     options.cluster = cluster;
     FINE(ps_strategy_open(way->strategy, &options, &w.strategy, &error));
     ps_cluster_free(cluster);
-    create(w.strategy, way);
+    refused_create(w.strategy, way);
     return w;
 }
 
 static void
-assert_values(const struct worker *w, float v, float x)
+assert_values(const struct refused_worker *w, float v, float x)
 {
     for (size_t k = 0; k < WIDTH - 1; k++) {
         ck_assert_float_eq(ps_strategy_values(w->strategy, 0)[0][k], v);
@@ -140,7 +140,7 @@ assert_values(const struct worker *w, float v, float x)
 
 /* All meet, each in a call of its own: so this is for one worker alone. */
 static void
-assert_totals(const struct worker *w, uint64_t steps)
+assert_totals(const struct refused_worker *w, uint64_t steps)
 {
     uint64_t rows;
     double metric;
@@ -152,7 +152,7 @@ assert_totals(const struct worker *w, uint64_t steps)
 }
 
 static void
-assert_given_over(const struct worker *w, uint64_t given_over, uint64_t resumed)
+assert_given_over(const struct refused_worker *w, uint64_t given_over, uint64_t resumed)
 {
     struct ps_strategy_stats stats;
 
@@ -163,7 +163,7 @@ assert_given_over(const struct worker *w, uint64_t given_over, uint64_t resumed)
 
 /* ---- A gradient that is refused ---- */
 
-static const struct way ways[] = {
+static const struct refused_way ways[] = {
     {"parameter_server", PS_ASYNC, "", PS_COMPRESS_NONE, 0, false},
     {"parameter_server", PS_SSP, "", PS_COMPRESS_NONE, 0, false},
     {"parameter_server", PS_SYNC, "", PS_COMPRESS_NONE, 0, false},
@@ -173,18 +173,18 @@ static const struct way ways[] = {
 
 START_TEST(a_step_that_is_refused_is_over_and_the_next_run_goes_on_behind_it)
 {
-    const struct way *way = &ways[_i];
-    struct worker w = begin(way, 1, 0);
+    const struct refused_way *way = &ways[_i];
+    struct refused_worker w = refused_begin(way, 1, 0);
     float other = way->seen_here ? 0 : 1; /* what the step has brought to the variable that was not refused */
 
     w.bad = NAN;
     w.bad_from = BAD_STEP;
     w.bad_to = BAD_STEP + 1;
-    ck_assert_int_eq(run(&w, STEPS), PS_ERR_NONFINITE);
+    ck_assert_int_eq(refused_run(&w, STEPS), PS_ERR_NONFINITE);
     ck_assert_uint_eq(ps_strategy_step(w.strategy), BAD_STEP + 1);
     ck_assert_uint_eq(w.after, BAD_STEP);
     assert_values(&w, -BAD_STEP, -BAD_STEP - other);
-    FINE(run(&w, STEPS));
+    FINE(refused_run(&w, STEPS));
     ck_assert_uint_eq(ps_strategy_step(w.strategy), STEPS);
     ck_assert_uint_eq(w.after, STEPS - 1);
     assert_values(&w, 1 - STEPS, 1 - STEPS - other);
@@ -197,16 +197,16 @@ END_TEST
 /* Each gradient is finite, and what the worker's own optimizer makes of them is not. */
 START_TEST(a_round_that_is_refused_is_over_and_the_next_one_begins_with_the_shards_values)
 {
-    const struct way way = {"local_sgd", PS_SYNC, "", PS_COMPRESS_NONE, 2, false};
-    struct worker w = begin(&way, 1, 0);
+    const struct refused_way way = {"local_sgd", PS_SYNC, "", PS_COMPRESS_NONE, 2, false};
+    struct refused_worker w = refused_begin(&way, 1, 0);
 
     w.bad = 3e38F;
     w.bad_from = 2;
     w.bad_to = 4;
-    ck_assert_int_eq(run(&w, STEPS), PS_ERR_NONFINITE);
+    ck_assert_int_eq(refused_run(&w, STEPS), PS_ERR_NONFINITE);
     ck_assert_uint_eq(ps_strategy_step(w.strategy), 4);
     assert_values(&w, -2, -4);
-    FINE(run(&w, STEPS));
+    FINE(refused_run(&w, STEPS));
     assert_values(&w, 2 - STEPS, -STEPS);
     assert_totals(&w, STEPS);
     assert_given_over(&w, 1, 0); /* the values came along with the error */
@@ -216,7 +216,7 @@ END_TEST
 
 /* ---- An exchange that is not answered in time ---- */
 
-static const struct way slow[] = {
+static const struct refused_way slow[] = {
     {"parameter_server", PS_SSP, "", PS_COMPRESS_NONE, 0, false}, /* of bound 0: the pull waits */
     {"parameter_server", PS_SYNC, "", PS_COMPRESS_NONE, 0, false},
     {"local_sgd", PS_SYNC, "", PS_COMPRESS_NONE, 1, false},
@@ -225,8 +225,8 @@ static const struct way slow[] = {
 /* Worker 0 does not wait for long, and comes back for the values when the other has done its step. */
 START_TEST(a_step_that_is_not_answered_in_time_is_over_and_its_values_come_later)
 {
-    const struct way *way = &slow[_i];
-    struct worker w = begin(way, 2, 0), other = begin(way, 2, 1);
+    const struct refused_way *way = &slow[_i];
+    struct refused_worker w = refused_begin(way, 2, 0), other = refused_begin(way, 2, 1);
     ps_client *c = ps_strategy_client(w.strategy);
     int patience = c->options.timeout_ms;
     float a_step = way->mode == PS_SYNC ? 2 : 4; /* the mean, or the sum */
@@ -234,12 +234,12 @@ START_TEST(a_step_that_is_not_answered_in_time_is_over_and_its_values_come_later
     other.gradient = 3;
     for (uint64_t n = 1; n <= 2; n++) {
         c->options.timeout_ms = WAIT_MS;
-        ck_assert_int_eq(run(&w, n), PS_ERR_TIMEOUT);
+        ck_assert_int_eq(refused_run(&w, n), PS_ERR_TIMEOUT);
         ck_assert_uint_eq(ps_strategy_step(w.strategy), n);
-        ck_assert_int_eq(run(&w, n), PS_ERR_TIMEOUT);
+        ck_assert_int_eq(refused_run(&w, n), PS_ERR_TIMEOUT);
         c->options.timeout_ms = patience;
-        FINE(run(&other, n));
-        FINE(run(&w, n));
+        FINE(refused_run(&other, n));
+        FINE(refused_run(&w, n));
         assert_given_over(&w, n, n); /* the second run of each step waited for values alone */
         assert_given_over(&other, 0, 0);
         assert_values(&w, -a_step * (float)n, -a_step * (float)n);
@@ -256,7 +256,7 @@ make_suite(void)
     Suite *suite = suite_create("refused");
     TCase *tc = tcase_create("refused");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, refused_setup, refused_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_step_that_is_refused_is_over_and_the_next_run_goes_on_behind_it, 0, ARRAY_LEN(ways));
     tcase_add_test(tc, a_round_that_is_refused_is_over_and_the_next_one_begins_with_the_shards_values);

@@ -11,7 +11,7 @@
 #include "common/core/base/base.h"
 #include "common/core/cluster/placement.h"
 #include "tests/system/fine.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum { SHARDS = 2, WORKERS = 2, ELEMENTS = 2000 /* a block for each shard */, STEPS = 240, CALL_MS = 60000 };
@@ -20,7 +20,7 @@ static const char *const by_hand[] = {"--save-interval", "0", NULL}; /* saves wh
 static struct shards shards;
 static struct ps_error error;
 
-struct worker {
+struct rollback_worker {
     pthread_t thread;
     uint32_t task;
     enum ps_mode mode;
@@ -31,7 +31,7 @@ struct worker {
     enum ps_err err;
     struct ps_error error;
 };
-static struct worker workers[WORKERS];
+static struct rollback_worker workers[WORKERS];
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
@@ -41,7 +41,7 @@ static uint64_t limit; /* steps that they may do */
 
 /* The worker has come to this step; it goes on when it may. */
 static void
-come_to(struct worker *w, uint64_t step)
+come_to(struct rollback_worker *w, uint64_t step)
 {
     pthread_mutex_lock(&mutex);
     w->step = step;
@@ -74,14 +74,14 @@ await_step(uint64_t step)
 static void
 note_event(void *arg, const struct ps_error *event)
 {
-    struct worker *w = arg;
+    struct rollback_worker *w = arg;
 
     if (event->code == PS_ERR_ROLLED_BACK)
         atomic_fetch_add(&w->told, 1);
 }
 
 static enum ps_err
-open_worker(struct worker *w, ps_client **client, ps_var **var)
+open_worker(struct rollback_worker *w, ps_client **client, ps_var **var)
 {
     struct ps_client_options o = {.mode = w->mode,
                                   .bound = 2,
@@ -103,7 +103,7 @@ open_worker(struct worker *w, ps_client **client, ps_var **var)
 }
 
 static enum ps_err
-run_worker(struct worker *w, ps_client *client, ps_var *var)
+run_worker(struct rollback_worker *w, ps_client *client, ps_var *var)
 {
     static const float ones[ELEMENTS] = {[0 ... ELEMENTS - 1] = 1};
     const float *gradient = ones;
@@ -129,7 +129,7 @@ run_worker(struct worker *w, ps_client *client, ps_var *var)
 static void *
 worker_main(void *arg)
 {
-    struct worker *w = arg;
+    struct rollback_worker *w = arg;
     ps_client *client = NULL;
     ps_var *var;
 
@@ -144,7 +144,7 @@ worker_main(void *arg)
 /* ---- The world ---- */
 
 static ps_client *
-observe(void)
+rollback_observe(void)
 {
     struct ps_client_options o = {.observer = 1, .timeout_ms = CALL_MS};
     ps_cluster *cluster;
@@ -160,7 +160,7 @@ observe(void)
 static void
 save_all(void)
 {
-    ps_client *c = observe();
+    ps_client *c = rollback_observe();
 
     for (uint32_t i = 0; i < SHARDS; i++)
         FINE(ps_client_save(c, i, CALL_MS, NULL, &error));
@@ -173,7 +173,7 @@ read_shards(float values[SHARDS])
 {
     uint32_t start = placement_start("train", "w", SHARDS);
     float *all = calloc(ELEMENTS, sizeof *all);
-    ps_client *c = observe();
+    ps_client *c = rollback_observe();
     ps_var *v;
 
     FINE(ps_client_attach(c, "w", &v, &error));
@@ -199,13 +199,13 @@ lose_power(uint32_t shard)
 }
 
 static void
-setup(void)
+rollback_setup(void)
 {
     shards_start_with(&shards, SHARDS, &(struct shards_options){.more = by_hand, .durable = true});
 }
 
 static void
-teardown(void)
+rollback_teardown(void)
 {
     shards_stop(&shards);
 }
@@ -221,11 +221,11 @@ static const struct {
 };
 
 static void
-train(int run)
+rollback_train(int run)
 {
     set_limit(40);
     for (uint32_t i = 0; i < WORKERS; i++) {
-        workers[i] = (struct worker){
+        workers[i] = (struct rollback_worker){
             .task = i, .mode = runs[run].mode, .durable = runs[run].durable[i], .threaded = runs[run].threaded};
         ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]), 0);
     }
@@ -252,7 +252,7 @@ START_TEST(training_goes_on_and_what_is_gone_is_told)
     float values[SHARDS];
     uint64_t gone = 0;
 
-    train(_i);
+    rollback_train(_i);
     read_shards(values);
     for (uint32_t i = 0; i < WORKERS; i++) {
         ck_assert_uint_le(atomic_load(&workers[i].told), 3); /* the last may come when it has ended */
@@ -285,7 +285,7 @@ static void
 live_once(struct test_rng *rng, uint64_t *done)
 {
     static float ones[ELEMENTS] = {[0 ... ELEMENTS - 1] = 1};
-    struct worker w = {.mode = PS_ASYNC};
+    struct rollback_worker w = {.mode = PS_ASYNC};
     uint64_t lives_for = test_below(rng, 8);
     const float *gradient = ones;
     struct ps_cursor at;
@@ -339,7 +339,7 @@ make_suite(void)
     TCase *tc = tcase_create("rollback");
 
     tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, rollback_setup, rollback_teardown);
     tcase_add_loop_test(tc, training_goes_on_and_what_is_gone_is_told, 0, (int)ARRAY_LEN(runs));
     tcase_add_test(tc, every_step_counts_once_although_the_worker_dies_again_and_again);
     suite_add_tcase(s, tc);

@@ -17,7 +17,7 @@
 #include "common/net/shm_ring.h"
 #include "tests/system/far_loopback.h"
 #include "tests/system/probe.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum { N = 70000 /* elements: a block of each size */, PUSHES = 50, RING = 256 * 1024, ROUNDS = 150 };
@@ -27,7 +27,7 @@ static struct shards shards;
 static struct ps_error error;
 
 static void
-start(uint32_t count, const char *const *more)
+shared_memory_start(uint32_t count, const char *const *more)
 {
     shards_start_with(&shards, count, &(struct shards_options){.more = more});
 }
@@ -56,7 +56,7 @@ all_are(int n, const float *value, float x)
 
 /* Each push takes 1 of every element. */
 static void
-train(ps_client *c, const char *name)
+shared_memory_train(ps_client *c, const char *name)
 {
     struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {N}};
     static float grad[N], value[N];
@@ -79,10 +79,10 @@ START_TEST(memory_is_shared_over_tcp_and_unix_sockets)
 {
     ps_client *c;
 
-    start(2, usual);
+    shared_memory_start(2, usual);
     c = open_worker(_i == 0 ? shards.addresses : shards.sockets, 0, NULL);
     ck_assert_int_gt(shards_maps(), 0);
-    train(c, "w");
+    shared_memory_train(c, "w");
     ps_client_close(c);
     ck_assert_int_eq(shards_maps(), 0);
 }
@@ -93,12 +93,12 @@ START_TEST(who_does_not_want_it_has_none)
     struct ps_client_options o = {.transport = _i == 0 ? PS_TRANSPORT_TCP : PS_TRANSPORT_AUTO};
     ps_client *c;
 
-    start(1, usual);
+    shared_memory_start(1, usual);
     if (_i == 1)
         setenv("PSD_TRANSPORT", "tcp", 1);
     c = open_worker(shards.addresses, 0, &o);
     ck_assert_int_eq(shards_maps(), 0);
-    train(c, "w");
+    shared_memory_train(c, "w");
     ps_client_close(c);
     unsetenv("PSD_TRANSPORT");
 }
@@ -109,7 +109,7 @@ START_TEST(an_unknown_word_in_the_environment_is_refused)
     ps_cluster *cluster;
     ps_client *c;
 
-    start(1, usual);
+    shared_memory_start(1, usual);
     setenv("PSD_TRANSPORT", "pigeon", 1);
     ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 1, 0, &cluster, &error), PS_OK);
     ck_assert_int_eq(ps_client_open(cluster, NULL, &c, &error), PS_ERR_CONFIG);
@@ -125,12 +125,12 @@ START_TEST(a_shard_shares_with_as_many_as_it_is_told)
     ps_client *first, *second;
     int maps;
 
-    start(1, more);
+    shared_memory_start(1, more);
     first = open_worker(shards.addresses, 0, NULL);
     ck_assert_int_gt(maps = shards_maps(), 0);
     second = open_worker(shards.addresses, 1, NULL);
     ck_assert_int_eq(shards_maps(), maps);
-    train(second, "w");
+    shared_memory_train(second, "w");
     ps_client_close(first);
     ps_client_close(second);
 }
@@ -140,12 +140,12 @@ START_TEST(a_worker_shares_again_with_a_shard_that_was_killed)
 {
     ps_client *c;
 
-    start(1, usual);
+    shared_memory_start(1, usual);
     c = open_worker(shards.addresses, 0, NULL);
-    train(c, "v");
+    shared_memory_train(c, "v");
     shards_kill(&shards, 0);
     shards_restart(&shards, 0);
-    train(c, "w");
+    shared_memory_train(c, "w");
     ck_assert_int_gt(shards_maps(), 0);
     ps_client_close(c);
 }
@@ -159,7 +159,7 @@ struct intruder {
 };
 
 static bool
-offer(struct probe *p, const struct shm_offer *o)
+shared_memory_offer(struct probe *p, const struct shm_offer *o)
 {
     uint8_t frame[SHM_OFFER_FRAME_MAX], in[FRAME_HEAD_SIZE + 8];
     size_t got = 0;
@@ -177,7 +177,7 @@ offer(struct probe *p, const struct shm_offer *o)
 }
 
 static void
-intrude(struct intruder *x)
+shared_memory_intrude(struct intruder *x)
 {
     struct shm_offer o = {.pid = (uint32_t)getpid()};
 
@@ -185,11 +185,11 @@ intrude(struct intruder *x)
     ck_assert_int_eq(shm_ring_make(&x->share, RING, &error), PS_OK);
     o.fd = (uint32_t)x->share.fd;
     o.token = x->share.token;
-    ck_assert(offer(&x->probe, &o));
+    ck_assert(shared_memory_offer(&x->probe, &o));
 }
 
 static void
-leave(struct intruder *x)
+shared_memory_leave(struct intruder *x)
 {
     probe_close(&x->probe);
     shm_ring_finish(&x->share);
@@ -200,7 +200,7 @@ still_serves(void)
 {
     ps_client *c = open_worker(shards.addresses, 7, NULL);
 
-    train(c, "still");
+    shared_memory_train(c, "still");
     ps_client_close(c);
 }
 
@@ -209,15 +209,16 @@ START_TEST(memory_that_is_not_there_is_done_without)
     struct shm_ring s;
     struct probe p;
 
-    start(1, usual);
+    shared_memory_start(1, usual);
     ck_assert_int_eq(shm_ring_make(&s, RING, &error), PS_OK);
     ck_assert(probe_connect(&p, shards.address[0]));
-    ck_assert(!offer(&p, &(struct shm_offer){(uint32_t)getpid(), (uint32_t)s.fd, s.token ^ 2}));
+    ck_assert(!shared_memory_offer(&p, &(struct shm_offer){(uint32_t)getpid(), (uint32_t)s.fd, s.token ^ 2}));
     ck_assert(probe_hello(&p, -1, 5, false)); /* by the socket */
     probe_close(&p);
     ck_assert(probe_connect(&p, shards.address[0]));
-    ck_assert(!offer(&p, &(struct shm_offer){(uint32_t)getpid(), 0, s.token}));              /* another file */
-    ck_assert(!offer(&p, &(struct shm_offer){(uint32_t)getpid(), (uint32_t)s.fd, s.token})); /* once is enough */
+    ck_assert(!shared_memory_offer(&p, &(struct shm_offer){(uint32_t)getpid(), 0, s.token})); /* another file */
+    ck_assert(!shared_memory_offer(
+        &p, &(struct shm_offer){(uint32_t)getpid(), (uint32_t)s.fd, s.token})); /* once is enough */
     ck_assert(!probe_receive(&p));
     probe_close(&p);
     shm_ring_finish(&s);
@@ -234,10 +235,10 @@ START_TEST(an_offer_from_elsewhere_is_refused)
         fprintf(stderr, "# skipped: no network namespace here\n");
         return;
     }
-    start(1, usual);
+    shared_memory_start(1, usual);
     c = open_worker(shards.addresses, 0, NULL);
     ck_assert_int_eq(shards_maps(), 0);
-    train(c, "w");
+    shared_memory_train(c, "w");
     ps_client_close(c);
     c = open_worker(shards.sockets, 1, NULL);
     ck_assert_int_gt(shards_maps(), 0);
@@ -281,7 +282,7 @@ START_TEST(a_terminal_that_is_offered_controls_nobody)
     struct probe p;
 
     lead_a_session();
-    start(1, usual);
+    shared_memory_start(1, usual);
     unlink(getenv("PSD_BIN"));
     look_at_session(shards.pids[0], &session, &terminal);
     ck_assert(session == shards.pids[0] && terminal == 0);
@@ -291,7 +292,7 @@ START_TEST(a_terminal_that_is_offered_controls_nobody)
     ck_assert_int_ge(slave, 0);
     o.fd = (uint32_t)slave;
     ck_assert(probe_connect(&p, shards.address[0]));
-    ck_assert(!offer(&p, &o));
+    ck_assert(!shared_memory_offer(&p, &o));
     look_at_session(shards.pids[0], &session, &terminal);
     ck_assert_int_eq(terminal, 0);
     ck_assert_int_eq(write(master, "\003", 1), 1); /* ^C */
@@ -306,12 +307,12 @@ START_TEST(positions_that_cannot_be_end_the_connection)
 {
     struct intruder x;
 
-    start(1, usual);
-    intrude(&x);
+    shared_memory_start(1, usual);
+    shared_memory_intrude(&x);
     shm_ring_put(&x.share, 3 * RING);
     (void)!write(x.probe.fd, "", 1);
     ck_assert_int_eq(read(x.probe.fd, &(char){0}, 1), 0);
-    leave(&x);
+    shared_memory_leave(&x);
     still_serves();
 }
 END_TEST
@@ -354,7 +355,7 @@ static struct {
 
 /* What was whole when it was checked is so no longer, and is again. */
 static void *
-scribble(void *arg)
+shared_memory_scribble(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; !atomic_load(&scribbled.over); i++)
@@ -365,7 +366,7 @@ scribble(void *arg)
 
 /* Gradients of 0, and NaN; as top-k, elements that are there, and some beyond the block's end. */
 static void
-draw(bool top_k)
+shared_memory_draw(bool top_k)
 {
     for (uint32_t i = 0; i < SMALL; i++) {
         scribbled.good[i] = 0;
@@ -386,8 +387,8 @@ push_and_scribble(uint32_t var, uint64_t incarnation, bool top_k, bool durable)
     struct intruder x;
     pthread_t thread;
 
-    draw(top_k);
-    intrude(&x);
+    shared_memory_draw(top_k);
+    shared_memory_intrude(&x);
     put_hello(&x, incarnation);
     for (uint32_t i = 0; i < BATCH; i++) {
         Psd__Push push = PSD__PUSH__INIT;
@@ -401,13 +402,13 @@ push_and_scribble(uint32_t var, uint64_t incarnation, bool top_k, bool durable)
         scribbled.at[i] = put_frame(&x, MSG_PUSH, &push.base, scribbled.good, len);
     }
     atomic_store(&scribbled.over, false);
-    ck_assert_int_eq(pthread_create(&thread, NULL, scribble, NULL), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, shared_memory_scribble, NULL), 0);
     (void)!write(x.probe.fd, "", 1);
     while (shm_ring_space(&x.share) < RING * 3 / 4 && recv(x.probe.fd, &(char){0}, 1, MSG_DONTWAIT) != 0)
         usleep(10);
     atomic_store(&scribbled.over, true);
     pthread_join(thread, NULL);
-    leave(&x);
+    shared_memory_leave(&x);
 }
 
 START_TEST(who_writes_while_psd_reads_harms_nobody)
@@ -433,7 +434,7 @@ START_TEST(who_writes_while_psd_reads_harms_nobody)
 END_TEST
 
 static void
-teardown(void)
+shared_memory_teardown(void)
 {
     shards_stop(&shards);
 }
@@ -445,7 +446,7 @@ make_suite(void)
     TCase *t = tcase_create("shared_memory");
 
     tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, NULL, teardown);
+    tcase_add_checked_fixture(t, NULL, shared_memory_teardown);
     tcase_add_loop_test(t, memory_is_shared_over_tcp_and_unix_sockets, 0, 2);
     tcase_add_loop_test(t, who_does_not_want_it_has_none, 0, 2);
     tcase_add_test(t, an_unknown_word_in_the_environment_is_refused);

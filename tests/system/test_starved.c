@@ -16,7 +16,7 @@
 #include "tests/faults/fail_io.h"
 #include "tests/faults/fail_memory.h"
 #include "tests/system/http_client.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 #include "tests/unit/kits/memory_dir.h"
 
@@ -43,13 +43,13 @@ setup_with(const char *lib, const char *variable)
 }
 
 static void
-setup(void)
+starved_setup(void)
 {
     setup_with("FAIL_MEMORY_LIB", "FAIL_MEMORY");
 }
 
 static void
-teardown(void)
+starved_teardown(void)
 {
     shards_stop(&shards);
     unlink(control);
@@ -59,12 +59,12 @@ teardown(void)
 
 /* ---- A worker ---- */
 
-struct tally {
+struct starved_tally {
     uint64_t tried, done; /* pushes, of 1 each; those that were acknowledged */
 };
 
 static ps_client *
-client(bool observer, int timeout_ms)
+starved_client(bool observer, int timeout_ms)
 {
     struct ps_client_options options = {.observer = observer, .timeout_ms = timeout_ms};
     struct ps_error e;
@@ -80,7 +80,7 @@ client(bool observer, int timeout_ms)
 }
 
 static void
-train(ps_client *c, ps_var *var, struct tally *tally)
+starved_train(ps_client *c, ps_var *var, struct starved_tally *tally)
 {
     static const struct ps_push_options applied = {0}, durable = {.flags = PS_PUSH_DURABLE};
     float one[4] = {-1, -1, -1, -1}, out[4]; /* what counts goes up */
@@ -101,7 +101,7 @@ train(ps_client *c, ps_var *var, struct tally *tally)
 
 /* The same over HTTP: with an answer or without. */
 static void
-watch(void)
+starved_watch(void)
 {
     static const char *const pages[] = {"GET /metrics", "GET /readyz", "GET /nothing"};
 
@@ -113,25 +113,25 @@ watch(void)
 }
 
 /* All that it asks may fail; it comes to its end. */
-static struct tally
-work(void)
+static struct starved_tally
+starved_work(void)
 {
     struct ps_var_spec spec = {.name = "count", .rank = 1, .dims = {4}, .optimizer = {.learning_rate = 1}};
-    ps_client *c = client(false, WORK_MS);
-    struct tally tally = {0};
+    ps_client *c = starved_client(false, WORK_MS);
+    struct starved_tally tally = {0};
     struct ps_save_report saved;
     struct ps_error e;
     char *json = NULL;
     ps_var *var;
 
     if (c != NULL && ps_client_declare(c, &spec, &var, &e) == PS_OK) {
-        train(c, var, &tally);
+        starved_train(c, var, &tally);
         (void)!ps_client_save(c, 0, WORK_MS, &saved, &e);
         for (int query = PS_QUERY_STATUS; query <= PS_QUERY_JOBS; query++, ps_free(json), json = NULL)
             (void)!ps_client_query(c, 0, (enum ps_query)query, NULL, WORK_MS, &json, &e);
     }
     ps_client_close(c);
-    watch();
+    starved_watch();
     return tally;
 }
 
@@ -140,7 +140,7 @@ work(void)
 static uint64_t
 count_now(void)
 {
-    ps_client *c = client(true, WAIT_MS);
+    ps_client *c = starved_client(true, WAIT_MS);
     float out[4] = {0}, *outs[] = {out};
     struct ps_error e;
     ps_var *var;
@@ -178,7 +178,7 @@ must_serve(void)
 }
 
 static void
-must_have(const struct tally *t)
+must_have(const struct starved_tally *t)
 {
     uint64_t now = count_now();
 
@@ -192,7 +192,7 @@ must_have(const struct tally *t)
 
 /* The ith of about `runs` that are taken of so many; 0: enough. */
 static uint64_t
-sample(uint64_t i, uint64_t runs, uint64_t of)
+starved_sample(uint64_t i, uint64_t runs, uint64_t of)
 {
     uint64_t step = getenv("PSD_TEST_ALL") != NULL ? 1 : MAX(of / runs, 1), n = 1 + i * step + i % step;
 
@@ -214,7 +214,7 @@ allocations_of(void (*run)(void))
 static void
 work_well(void)
 {
-    struct tally t = work();
+    struct starved_tally t = starved_work();
     struct http_reply r = http_client_ask(HTTP, "GET /readyz");
 
     ck_assert_uint_eq(t.done, 4);
@@ -229,13 +229,13 @@ START_TEST(psd_survives_any_allocation_that_fails_while_a_worker_trains)
     static const uint64_t together[] = {1, 3}, runs[] = {RUNS, RUNS / 4}; /* a newcomer may have to wait for seconds */
     uint64_t of = allocations_of(work_well), n;
 
-    for (uint64_t i = 0; (n = sample(i, runs[_i], of)) > 0; i++) {
-        struct tally t;
+    for (uint64_t i = 0; (n = starved_sample(i, runs[_i], of)) > 0; i++) {
+        struct starved_tally t;
 
         if (getenv("PSD_TEST_VERBOSE") != NULL)
             fprintf(stderr, "# %" PRIu64 " of %" PRIu64 "\n", n, of);
         fail_memory_at(memory, n, together[_i]);
-        t = work();
+        t = starved_work();
         fail_memory_at(memory, 0, 0);
         must_serve();
         must_have(&t);
@@ -259,7 +259,7 @@ START_TEST(psd_survives_any_allocation_that_fails_while_it_starts)
 
     work_well();
     of = allocations_of(start_well);
-    for (uint64_t i = 0; (n = sample(i, RUNS, of)) > 0; i++) {
+    for (uint64_t i = 0; (n = starved_sample(i, RUNS, of)) > 0; i++) {
         int status;
 
         if (getenv("PSD_TEST_VERBOSE") != NULL)
@@ -272,7 +272,7 @@ START_TEST(psd_survives_any_allocation_that_fails_while_it_starts)
             must_say_why(status);
             shards_restart(&shards, 0);
         }
-        must_have(&(struct tally){0});
+        must_have(&(struct starved_tally){0});
     }
     work_well();
 }
@@ -286,7 +286,7 @@ setup_sockets(void)
 }
 
 static off_t
-hits(void)
+starved_hits(void)
 {
     char path[160];
     struct stat st;
@@ -302,16 +302,16 @@ START_TEST(psd_survives_any_write_to_a_socket_that_fails)
     int n = 0;
 
     do {
-        struct tally t;
+        struct starved_tally t;
 
-        before = hits();
+        before = starved_hits();
         snprintf(line, sizeof line, "sendmsg %s %d 1 socket", n % 2 == 0 ? "EIO" : "SHORT", n + 1);
         ck_assert(fail_io_write(control, line));
-        t = work();
+        t = starved_work();
         ck_assert(fail_io_write(control, ""));
         must_serve();
         must_have(&t);
-    } while (n++, hits() > before);
+    } while (n++, starved_hits() > before);
     ck_assert_int_gt(n, 10);
     work_well();
 }
@@ -324,13 +324,13 @@ make_suite(void)
     TCase *t = tcase_create("starved");
 
     tcase_set_timeout(t, getenv("PSD_TEST_ALL") != NULL ? 3600 : 120);
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, starved_setup, starved_teardown);
     tcase_add_loop_test(t, psd_survives_any_allocation_that_fails_while_a_worker_trains, 0, 2);
     tcase_add_test(t, psd_survives_any_allocation_that_fails_while_it_starts);
     suite_add_tcase(s, t);
     t = tcase_create("sockets");
     tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, setup_sockets, teardown);
+    tcase_add_checked_fixture(t, setup_sockets, starved_teardown);
     tcase_add_test(t, psd_survives_any_write_to_a_socket_that_fails);
     suite_add_tcase(s, t);
     return s;

@@ -1,14 +1,14 @@
 /* Device memory that is pushed and pulled, on the CPU and on a device whose memory the host cannot touch
- * (tests/unit/fake_module.c), against what host memory makes of the same: always the same bits. Then what a strategy
- * with shards makes of variables that stay on a device. */
+ * (tests/unit/client/device/fake_module.c), against what host memory makes of the same: always the same bits. Then what
+ * a strategy with shards makes of variables that stay on a device. */
 #include <math.h>
 #include <signal.h>
 
 #include "client/include/psclient/ps_tensors.h"
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
-#include "tests/system/shards.h"
-#include "tests/unit/fake_device.h"
+#include "tests/system/shard_processes.h"
+#include "tests/unit/client/device/fake_device.h"
 #include "tests/unit/kits/check_main.h"
 #include "tests/unit/strategy_kit.h"
 
@@ -22,7 +22,7 @@ static struct ps_error error;
 static struct test_rng rng;
 
 static void
-setup(void)
+tensors_setup(void)
 {
     rng.state = test_seed();
     use_module(fake_module_path());
@@ -30,14 +30,14 @@ setup(void)
 }
 
 static void
-teardown(void)
+tensors_teardown(void)
 {
     shards_stop(&shards);
 }
 
 /* ---- A worker and its tensors ---- */
 
-struct worker {
+struct tensors_worker {
     ps_client *client;
     ps_var *vars[VARS];
     ps_device *device;
@@ -56,7 +56,7 @@ make_cluster(void)
 }
 
 static void
-declare_all(struct worker *w, const char *optimizer)
+declare_all(struct tensors_worker *w, const char *optimizer)
 {
     static const char *const names[VARS] = {"a", "b", "c", "d", "e"};
 
@@ -70,14 +70,14 @@ declare_all(struct worker *w, const char *optimizer)
 }
 
 /* device NULL: host memory alone. */
-static struct worker
-start(const char *job, const char *device, const char *optimizer, uint64_t piece,
-      const struct ps_client_options *options)
+static struct tensors_worker
+tensors_start(const char *job, const char *device, const char *optimizer, uint64_t piece,
+              const struct ps_client_options *options)
 {
     struct ps_client_options o = {0};
     struct ps_tensors_options t = {.piece = piece};
     ps_cluster *cluster = make_cluster();
-    struct worker w = {0};
+    struct tensors_worker w = {0};
     void *memory;
 
     if (options != NULL)
@@ -100,7 +100,7 @@ start(const char *job, const char *device, const char *optimizer, uint64_t piece
 }
 
 static void
-stop(struct worker *w)
+tensors_stop(struct tensors_worker *w)
 {
     ps_tensors_free(w->tensors);
     for (size_t i = 0; w->device != NULL && i < VARS; i++) {
@@ -145,14 +145,14 @@ floats_free(struct floats *f)
 }
 
 static void
-upload(struct worker *w, float *const to[VARS], const struct floats *from)
+tensors_upload(struct tensors_worker *w, float *const to[VARS], const struct floats *from)
 {
     for (size_t i = 0; i < VARS; i++)
         ps_device_upload(w->device, to[i], from->of[i], sizes[i] * sizeof(float));
 }
 
 static void
-assert_on_device(struct worker *w, float *const on[VARS], const struct floats *want)
+assert_on_device(struct tensors_worker *w, float *const on[VARS], const struct floats *want)
 {
     struct floats is = floats_new();
 
@@ -167,7 +167,7 @@ assert_on_device(struct worker *w, float *const on[VARS], const struct floats *w
 }
 
 static const float *const *
-grads(const struct worker *w)
+tensors_grads(const struct tensors_worker *w)
 {
     return (const float *const *)w->gradients;
 }
@@ -187,21 +187,21 @@ static void
 compare_with_host(const char *device, size_t way, uint64_t piece, bool threaded)
 {
     struct ps_client_options o = {.progress_thread = threaded, .mode = PS_SYNC};
-    struct worker host, w;
+    struct tensors_worker host, w;
     struct ps_client_stats stats;
     struct floats values = floats_new();
 
     FINE(ps_compress_parse(ways[way].compress, &o.compress, &error));
-    host = start("host", NULL, ways[way].optimizer, 0, &o);
-    w = start("device", device, ways[way].optimizer, piece, &o);
+    host = tensors_start("host", NULL, ways[way].optimizer, 0, &o);
+    w = tensors_start("device", device, ways[way].optimizer, piece, &o);
     for (int step = 0; step < 3; step++) {
         struct floats g = random_gradients();
 
         FINE(ps_client_push(host.client, VARS, host.vars, (const float *const *)g.of, NULL, &error));
         FINE(ps_client_tick(host.client, &error));
         FINE(ps_client_pull(host.client, VARS, host.vars, values.of, NULL, &error));
-        upload(&w, w.gradients, &g);
-        FINE(ps_tensors_push_start(w.tensors, grads(&w), NULL, &error));
+        tensors_upload(&w, w.gradients, &g);
+        FINE(ps_tensors_push_start(w.tensors, tensors_grads(&w), NULL, &error));
         ck_assert(ps_tensors_pushing(w.tensors));
         if (step > 0) {
             FINE(ps_client_tick(w.client, &error));
@@ -222,8 +222,8 @@ compare_with_host(const char *device, size_t way, uint64_t piece, bool threaded)
     if (piece == 1 && strcmp(device, "cuda") == 0)
         ck_assert_uint_eq(stats.pushes, 3 * ways[way].pieces);
     floats_free(&values);
-    stop(&w);
-    stop(&host);
+    tensors_stop(&w);
+    tensors_stop(&host);
 }
 
 START_TEST(device_memory_has_the_bits_of_host_memory)
@@ -237,23 +237,23 @@ END_TEST
 
 START_TEST(small_neighbours_share_a_piece)
 {
-    struct worker w = start("train", "cuda", "sgd:learning_rate=1", (uint64_t)BIG * 4, NULL);
+    struct tensors_worker w = tensors_start("train", "cuda", "sgd:learning_rate=1", (uint64_t)BIG * 4, NULL);
 
     ck_assert_uint_eq(ps_tensors_pieces(w.tensors), 3); /* two, the big one, two */
-    stop(&w);
-    w = start("train", "cuda", "sgd:learning_rate=1", 1, NULL);
+    tensors_stop(&w);
+    w = tensors_start("train", "cuda", "sgd:learning_rate=1", 1, NULL);
     ck_assert_uint_eq(ps_tensors_pieces(w.tensors), VARS);
-    stop(&w);
-    w = start("train", "cpu", "sgd:learning_rate=1", 1, NULL);
+    tensors_stop(&w);
+    w = tensors_start("train", "cpu", "sgd:learning_rate=1", 1, NULL);
     ck_assert_uint_eq(ps_tensors_pieces(w.tensors), 1);
-    stop(&w);
+    tensors_stop(&w);
 }
 END_TEST
 
 /* What was copied early is not copied again, and what was forgotten is. */
 START_TEST(gradients_that_are_ready_leave_the_device_early)
 {
-    struct worker w = start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
+    struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
     unsigned long model = 0, before;
     struct floats g = random_gradients(), zeros = floats_new(), values = floats_new();
 
@@ -264,16 +264,16 @@ START_TEST(gradients_that_are_ready_leave_the_device_early)
 
         FINE(ps_tensors_pull(w.tensors, w.values, NULL, &error));
         FINE(ps_client_pull(w.client, VARS, w.vars, values.of, NULL, &error));
-        upload(&w, w.gradients, &g);
+        tensors_upload(&w, w.gradients, &g);
         for (size_t i = VARS; i-- > 0;)
             FINE(ps_tensors_ready(w.tensors, i, w.gradients[i], &error));
         if (round == 1) {
             FINE(ps_device_finish(w.device, &error));
             ps_tensors_forget(w.tensors);
-            upload(&w, w.gradients, &zeros);
+            tensors_upload(&w, w.gradients, &zeros);
         }
         before = _i == 1 ? fake_copied() : 0;
-        FINE(ps_tensors_push(w.tensors, grads(&w), NULL, &error));
+        FINE(ps_tensors_push(w.tensors, tensors_grads(&w), NULL, &error));
         if (_i == 1)
             ck_assert_uint_eq(fake_copied() - before, round == 1 ? model : 0);
         FINE(ps_tensors_pull(w.tensors, w.values, NULL, &error));
@@ -285,14 +285,14 @@ START_TEST(gradients_that_are_ready_leave_the_device_early)
     floats_free(&g);
     floats_free(&zeros);
     floats_free(&values);
-    stop(&w);
+    tensors_stop(&w);
 }
 END_TEST
 
 /* The caller's host memory has the values, too. */
 START_TEST(values_pass_through_memory_of_the_callers)
 {
-    struct worker w = start("train", "cuda", "sgd:learning_rate=1", 0, NULL);
+    struct tensors_worker w = tensors_start("train", "cuda", "sgd:learning_rate=1", 0, NULL);
     struct floats values = floats_new();
     struct ps_tensors_options o = {.values = values.of};
 
@@ -301,19 +301,19 @@ START_TEST(values_pass_through_memory_of_the_callers)
     FINE(ps_tensors_pull(w.tensors, w.values, NULL, &error));
     ck_assert(values.of[2][BIG - 1] != 0);
     assert_on_device(&w, w.values, &values);
-    stop(&w);
+    tensors_stop(&w);
     floats_free(&values);
 }
 END_TEST
 
 START_TEST(blocks_that_are_not_transferred_stay_as_the_device_has_them)
 {
-    struct worker w = start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
+    struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
     struct ps_pull_options changed = {.only_changed = 1}, newer = {.newer_than = 1};
     struct floats mine = random_gradients(), want = floats_new();
 
     FINE(ps_tensors_pull(w.tensors, w.values, NULL, &error));
-    upload(&w, w.values, &mine);
+    tensors_upload(&w, w.values, &mine);
     FINE(ps_tensors_pull(w.tensors, w.values, &changed, &error));
     assert_on_device(&w, w.values, &mine);
     FINE(ps_client_pull(w.client, VARS, w.vars, want.of, NULL, &error));
@@ -331,7 +331,7 @@ START_TEST(blocks_that_are_not_transferred_stay_as_the_device_has_them)
     assert_on_device(&w, w.values, &mine);
     floats_free(&mine);
     floats_free(&want);
-    stop(&w);
+    tensors_stop(&w);
 }
 END_TEST
 
@@ -347,22 +347,22 @@ signal_all(int number)
 /* The wait ends, not what was started; and the blocking forms end both. */
 START_TEST(a_deadline_ends_the_wait_and_names_the_shard)
 {
-    struct worker w = start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
+    struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
     struct floats g = random_gradients(), values = floats_new();
     struct ps_push_options push = {.timeout_ms = SOON_MS};
     struct ps_pull_options pull = {.timeout_ms = SOON_MS};
 
     FINE(ps_client_pull(w.client, VARS, w.vars, values.of, NULL, &error));
-    upload(&w, w.gradients, &g);
+    tensors_upload(&w, w.gradients, &g);
     signal_all(SIGSTOP);
-    FINE(ps_tensors_push_start(w.tensors, grads(&w), NULL, &error));
+    FINE(ps_tensors_push_start(w.tensors, tensors_grads(&w), NULL, &error));
     FINE(ps_tensors_pull_start(w.tensors, w.values, NULL, &error));
     ck_assert_int_eq(ps_tensors_push_wait(w.tensors, SOON_MS, &error), PS_ERR_TIMEOUT);
     ck_assert_msg(strstr(error.text, "shard") != NULL || strstr(error.peer, "shard") != NULL, "%s (%s)", error.text,
                   error.peer);
     ck_assert_int_eq(ps_tensors_pull_wait(w.tensors, SOON_MS, &error), PS_ERR_TIMEOUT);
     ck_assert(ps_tensors_pushing(w.tensors) && ps_tensors_pulling(w.tensors));
-    ck_assert_int_eq(ps_tensors_push_start(w.tensors, grads(&w), NULL, &error), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_tensors_push_start(w.tensors, tensors_grads(&w), NULL, &error), PS_ERR_INVALID);
     ck_assert_int_eq(ps_tensors_pull_start(w.tensors, w.values, NULL, &error), PS_ERR_INVALID);
     ck_assert_int_eq(ps_tensors_ready(w.tensors, 0, w.gradients[0], &error), PS_ERR_INVALID);
     signal_all(SIGCONT);
@@ -374,13 +374,13 @@ START_TEST(a_deadline_ends_the_wait_and_names_the_shard)
     assert_on_device(&w, w.values, &values);
     signal_all(SIGSTOP);
     ck_assert_int_eq(ps_tensors_pull(w.tensors, w.values, &pull, &error), PS_ERR_TIMEOUT);
-    ck_assert_int_eq(ps_tensors_push(w.tensors, grads(&w), &push, &error), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(ps_tensors_push(w.tensors, tensors_grads(&w), &push, &error), PS_ERR_TIMEOUT);
     ck_assert(!ps_tensors_pushing(w.tensors) && !ps_tensors_pulling(w.tensors));
     signal_all(SIGCONT);
     FINE(ps_tensors_pull(w.tensors, w.values, NULL, &error));
     floats_free(&g);
     floats_free(&values);
-    stop(&w);
+    tensors_stop(&w);
 }
 END_TEST
 
@@ -388,7 +388,7 @@ END_TEST
 START_TEST(pushes_count_once_though_shards_are_killed)
 {
     struct ps_client_options o = {.progress_thread = 1};
-    struct worker w = start("train", device_names[_i], "sgd:learning_rate=1", 1, &o);
+    struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, &o);
     struct floats g = floats_new(), values = floats_new();
 
     FINE(ps_client_pull(w.client, VARS, w.vars, values.of, NULL, &error));
@@ -398,9 +398,9 @@ START_TEST(pushes_count_once_though_shards_are_killed)
                 g.of[i][k] = test_float(&rng);
                 values.of[i][k] -= g.of[i][k];
             }
-        upload(&w, w.gradients, &g);
-        FINE(ps_tensors_push_start(w.tensors, grads(&w), NULL, &error));
-        upload(&w, w.values, &g); /* the device goes on */
+        tensors_upload(&w, w.gradients, &g);
+        FINE(ps_tensors_push_start(w.tensors, tensors_grads(&w), NULL, &error));
+        tensors_upload(&w, w.values, &g); /* the device goes on */
         shards_kill(&shards, (uint32_t)step % 2);
         shards_restart(&shards, (uint32_t)step % 2);
         FINE(ps_tensors_push_wait(w.tensors, -1, &error));
@@ -409,20 +409,20 @@ START_TEST(pushes_count_once_though_shards_are_killed)
     assert_on_device(&w, w.values, &values);
     floats_free(&g);
     floats_free(&values);
-    stop(&w);
+    tensors_stop(&w);
 }
 END_TEST
 
 START_TEST(a_device_that_fails_is_named_and_nothing_is_pushed)
 {
-    struct worker w = start("train", "cuda", "sgd:learning_rate=1", (uint64_t)_i, NULL);
+    struct tensors_worker w = tensors_start("train", "cuda", "sgd:learning_rate=1", (uint64_t)_i, NULL);
     struct floats values = floats_new(), g = random_gradients();
     uint64_t lowest, highest;
 
     FINE(ps_client_pull(w.client, VARS, w.vars, values.of, NULL, &error));
-    upload(&w, w.gradients, &g);
+    tensors_upload(&w, w.gradients, &g);
     fake_fails(1);
-    ck_assert_int_eq(ps_tensors_push(w.tensors, grads(&w), NULL, &error), PS_ERR_IO);
+    ck_assert_int_eq(ps_tensors_push(w.tensors, tensors_grads(&w), NULL, &error), PS_ERR_IO);
     ck_assert_msg(strstr(error.text, "device cuda: it was told to fail") != NULL, "%s", error.text);
     ck_assert_int_eq(ps_tensors_pull(w.tensors, w.values, NULL, &error), PS_ERR_IO);
     ck_assert(!ps_tensors_pushing(w.tensors) && !ps_tensors_pulling(w.tensors));
@@ -435,28 +435,28 @@ START_TEST(a_device_that_fails_is_named_and_nothing_is_pushed)
     }
     floats_free(&values);
     floats_free(&g);
-    stop(&w);
+    tensors_stop(&w);
 }
 END_TEST
 
 START_TEST(a_gradient_that_is_not_finite_is_refused_by_name)
 {
-    struct worker w = start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
+    struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
     struct floats g = random_gradients();
 
     g.of[4][20000] = NAN;
-    upload(&w, w.gradients, &g);
-    ck_assert_int_eq(ps_tensors_push(w.tensors, grads(&w), NULL, &error), PS_ERR_NONFINITE);
+    tensors_upload(&w, w.gradients, &g);
+    ck_assert_int_eq(ps_tensors_push(w.tensors, tensors_grads(&w), NULL, &error), PS_ERR_NONFINITE);
     ck_assert_msg(strchr(error.text, 'e') != NULL, "%s", error.text);
     floats_free(&g);
-    stop(&w);
+    tensors_stop(&w);
 }
 END_TEST
 
 START_TEST(what_makes_no_sense_is_refused)
 {
-    struct worker w = start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL),
-                  other = start("other", NULL, "sgd:learning_rate=1", 0, NULL);
+    struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL),
+                          other = tensors_start("other", NULL, "sgd:learning_rate=1", 0, NULL);
     float *some[VARS];
     ps_tensors *t;
 
@@ -472,23 +472,23 @@ START_TEST(what_makes_no_sense_is_refused)
     ck_assert_int_eq(ps_tensors_pull_wait(w.tensors, 0, &error), PS_ERR_INVALID);
     ck_assert_int_eq(ps_tensors_ready(w.tensors, VARS, w.gradients[0], &error), PS_ERR_INVALID);
     ps_tensors_free(NULL);
-    stop(&w);
-    stop(&other);
+    tensors_stop(&w);
+    tensors_stop(&other);
 }
 END_TEST
 
 /* Who frees what is under way gives it up: host memory is not read after that. */
 START_TEST(what_is_under_way_can_be_freed)
 {
-    struct worker w = start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
+    struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
 
     signal_all(SIGSTOP);
-    FINE(ps_tensors_push_start(w.tensors, grads(&w), NULL, &error));
+    FINE(ps_tensors_push_start(w.tensors, tensors_grads(&w), NULL, &error));
     FINE(ps_tensors_pull_start(w.tensors, w.values, NULL, &error));
     ps_tensors_free(w.tensors);
     w.tensors = NULL;
     signal_all(SIGCONT);
-    stop(&w);
+    tensors_stop(&w);
 }
 END_TEST
 
@@ -496,7 +496,7 @@ END_TEST
 
 enum { REPLICAS_MAX = 2 };
 
-struct training {
+struct tensors_training {
     ps_strategy *strategy;
     ps_network *network[REPLICAS_MAX];
     bool on_host;      /* variables lie in host memory, networks send and fetch */
@@ -505,9 +505,9 @@ struct training {
 };
 
 static enum ps_err
-step(void *arg, struct ps_replica *r, struct ps_error *e)
+tensors_step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
-    struct training *t = arg;
+    struct tensors_training *t = arg;
     uint64_t first = r->batch * KIT_BATCH + r->first;
     struct ps_batch batch = {.rows = r->rows, .x = strategy_x + first * KIT_INPUTS, .labels = strategy_labels + first};
     bool poisoned = r->local == 0 && t->poisoned == r->step + 1; /* no other replica looks, which may run beside it */
@@ -526,11 +526,11 @@ step(void *arg, struct ps_replica *r, struct ps_error *e)
     return ps_fail(e, PS_ERR_CANCELLED, "given up");
 }
 
-static struct training
-begin(const char *name, const char *job, const char *devices, uint32_t replicas, bool on_host)
+static struct tensors_training
+tensors_begin(const char *name, const char *job, const char *devices, uint32_t replicas, bool on_host)
 {
     ps_cluster *cluster = make_cluster();
-    struct training t = {.on_host = on_host};
+    struct tensors_training t = {.on_host = on_host};
     struct ps_strategy_options o = {.cluster = cluster,
                                     .client = {.job = job, .mode = PS_SYNC, .lease_ms = 2000},
                                     .local = {.steps = 3},
@@ -550,13 +550,13 @@ begin(const char *name, const char *job, const char *devices, uint32_t replicas,
 }
 
 static enum ps_err
-run(struct training *t, uint64_t until)
+tensors_run(struct tensors_training *t, uint64_t until)
 {
-    return ps_strategy_run(t->strategy, until, &(struct ps_strategy_calls){.step = step, .arg = t}, &error);
+    return ps_strategy_run(t->strategy, until, &(struct ps_strategy_calls){.step = tensors_step, .arg = t}, &error);
 }
 
 static void
-end(struct training *t)
+tensors_end(struct tensors_training *t)
 {
     strategy_end(t->strategy, t->network);
 }
@@ -564,7 +564,7 @@ end(struct training *t)
 static void
 make_data(void)
 {
-    setup();
+    tensors_setup();
     strategy_examples(&rng);
 }
 
@@ -576,32 +576,32 @@ START_TEST(variables_on_a_device_have_the_bits_of_those_in_host_memory)
     const char *name = strategies[_i % 2], *devices = _i < 4 ? "cuda" : "cuda,cuda:1";
     uint32_t replicas = _i < 2 ? 1 : 2;
     float want[2][KIT_FLOATS_MAX], is[KIT_FLOATS_MAX];
-    struct training t = begin(name, "host", devices, replicas, true);
+    struct tensors_training t = tensors_begin(name, "host", devices, replicas, true);
     double loss;
     size_t n;
 
-    FINE(run(&t, 7));
+    FINE(tensors_run(&t, 7));
     n = strategy_values(t.strategy, t.network[0], want[0]);
-    FINE(run(&t, 11));
+    FINE(tensors_run(&t, 11));
     FINE(ps_strategy_meet(t.strategy, &error));
     (void)strategy_values(t.strategy, t.network[0], want[1]);
     loss = strategy_loss(t.network[0]);
-    end(&t);
-    t = begin(name, "device", devices, replicas, false);
+    tensors_end(&t);
+    t = tensors_begin(name, "device", devices, replicas, false);
     t.given_up = replicas == 1 ? 5 : 0;
     if (replicas == 1)
-        ck_assert_int_eq(run(&t, 7), PS_ERR_CANCELLED);
-    FINE(run(&t, 7));
+        ck_assert_int_eq(tensors_run(&t, 7), PS_ERR_CANCELLED);
+    FINE(tensors_run(&t, 7));
     ck_assert_uint_eq(strategy_values(t.strategy, t.network[0], is), n);
     ck_assert_msg(memcmp(is, want[0], n * sizeof *is) == 0, "%s with %u replicas, step 7", name, replicas);
-    FINE(run(&t, 11));
+    FINE(tensors_run(&t, 11));
     FINE(ps_strategy_meet(t.strategy, &error));
     FINE(ps_strategy_refresh(t.strategy, &error));
     (void)strategy_values(t.strategy, t.network[0], is);
     ck_assert_msg(memcmp(is, want[1], n * sizeof *is) == 0, "%s with %u replicas, step 11", name, replicas);
     for (uint32_t k = 0; k < replicas; k++)
         ck_assert_msg(strategy_loss(t.network[k]) == loss, "replica %u of %s computes with other values", k, name);
-    end(&t);
+    tensors_end(&t);
 }
 END_TEST
 
@@ -611,23 +611,23 @@ START_TEST(a_gradient_that_is_not_finite_ends_a_run_and_the_next_goes_on)
 {
     const char *name = strategies[_i];
     float want[KIT_FLOATS_MAX], is[KIT_FLOATS_MAX];
-    struct training t = begin(name, "host", "cuda", 1, true);
+    struct tensors_training t = tensors_begin(name, "host", "cuda", 1, true);
     size_t n;
 
     t.poisoned = 4;
-    ck_assert_int_eq(run(&t, 9), PS_ERR_NONFINITE);
+    ck_assert_int_eq(tensors_run(&t, 9), PS_ERR_NONFINITE);
     ck_assert_uint_eq(ps_strategy_step(t.strategy), _i == 0 ? 4 : 3);
-    FINE(run(&t, 9));
+    FINE(tensors_run(&t, 9));
     n = strategy_values(t.strategy, t.network[0], want);
-    end(&t);
-    t = begin(name, "device", "cuda", 1, false);
+    tensors_end(&t);
+    t = tensors_begin(name, "device", "cuda", 1, false);
     t.poisoned = 4;
-    ck_assert_int_eq(run(&t, 9), PS_ERR_NONFINITE);
+    ck_assert_int_eq(tensors_run(&t, 9), PS_ERR_NONFINITE);
     ck_assert_uint_eq(ps_strategy_step(t.strategy), _i == 0 ? 4 : 3);
-    FINE(run(&t, 9));
+    FINE(tensors_run(&t, 9));
     ck_assert_uint_eq(strategy_values(t.strategy, t.network[0], is), n);
     ck_assert_msg(memcmp(is, want, n * sizeof *is) == 0, "%s: another model than from host memory", name);
-    end(&t);
+    tensors_end(&t);
 }
 END_TEST
 
@@ -635,17 +635,17 @@ END_TEST
  * exchange, and nothing of the model's size between two. */
 START_TEST(a_step_copies_no_more_than_travels)
 {
-    struct training t = begin(strategies[_i % 2], "train", "cuda", 1 + (uint32_t)_i / 2, false);
+    struct tensors_training t = tensors_begin(strategies[_i % 2], "train", "cuda", 1 + (uint32_t)_i / 2, false);
     size_t model = (size_t)ps_network_elements(t.network[0]) * sizeof(float),
            examples = KIT_BATCH * (KIT_INPUTS + 4) * 4;
     unsigned long before, exchanges = _i % 2 == 0 ? 6 : 2;
 
-    FINE(run(&t, 3));
+    FINE(tensors_run(&t, 3));
     before = fake_copied();
-    FINE(run(&t, 9));
+    FINE(tensors_run(&t, 9));
     ck_assert_uint_ge(fake_copied() - before, exchanges * 2 * model);
     ck_assert_uint_le(fake_copied() - before, exchanges * 2 * model + 6 * examples);
-    end(&t);
+    tensors_end(&t);
 }
 END_TEST
 
@@ -655,7 +655,7 @@ make_suite(void)
     Suite *suite = suite_create("tensors");
     TCase *tc = tcase_create("tensors"), *trained = tcase_create("strategies");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, tensors_setup, tensors_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, device_memory_has_the_bits_of_host_memory, 0, 16);
     tcase_add_test(tc, small_neighbours_share_a_piece);
@@ -669,7 +669,7 @@ make_suite(void)
     tcase_add_loop_test(tc, what_makes_no_sense_is_refused, 0, 2);
     tcase_add_loop_test(tc, what_is_under_way_can_be_freed, 0, 2);
     suite_add_tcase(suite, tc);
-    tcase_add_checked_fixture(trained, make_data, teardown);
+    tcase_add_checked_fixture(trained, make_data, tensors_teardown);
     tcase_set_timeout(trained, 120);
     tcase_add_loop_test(trained, variables_on_a_device_have_the_bits_of_those_in_host_memory, 0, 6);
     tcase_add_loop_test(trained, a_gradient_that_is_not_finite_ends_a_run_and_the_next_goes_on, 0,

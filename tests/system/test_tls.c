@@ -21,7 +21,7 @@
 #include "server/daemon/tls_listener.h"
 #include "tests/certs.h"
 #include "tests/system/ranks.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 #define WAIT_MS 60000
@@ -36,7 +36,7 @@ static struct ps_error error;
 
 /* psd with what `psd.pem` says now, and these options. */
 static void
-start(uint32_t count, const char *const *options)
+tls_start(uint32_t count, const char *const *options)
 {
     const char *const *tls =
         OPTIONS("--tls-cert", certs_path(&certs, "psd.pem"), "--tls-key", certs_path(&certs, "psd.key"));
@@ -66,7 +66,7 @@ tear_down(void)
 /* ---- Workers ---- */
 
 static struct ps_client_options
-believing(const char *ca)
+tls_believing(const char *ca)
 {
     return (struct ps_client_options){
         .transport = PS_TRANSPORT_TCP, .tls_ca = ca != NULL ? certs_path(&certs, ca) : "", .timeout_ms = WAIT_MS};
@@ -96,7 +96,7 @@ open_worker(const char *addresses, uint32_t task, const struct ps_client_options
 
 /* It is refused long before any time-out, as what it is. */
 static void
-refused(const char *addresses, const struct ps_client_options *o, const char *text)
+tls_refused(const char *addresses, const struct ps_client_options *o, const char *text)
 {
     ps_client *c;
 
@@ -116,7 +116,7 @@ all_are(const float *value, float x)
 
 /* Each push takes 1 of every element. */
 static void
-train(ps_client *c, const char *name)
+tls_train(ps_client *c, const char *name)
 {
     struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {N}};
     float *grad = malloc(N * sizeof *grad), *value = malloc(N * sizeof *value);
@@ -149,14 +149,14 @@ localhost_is_known(void)
 
 START_TEST(workers_train_over_it)
 {
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     char by_name[64];
     ps_client *c;
 
-    start(2, OPTIONS(NULL));
+    tls_start(2, OPTIONS(NULL));
     c = open_worker(shards.addresses, 0, &o);
     ck_assert_int_eq(shards_maps(), 0);
-    train(c, "w");
+    tls_train(c, "w");
     ps_client_close(c);
     o.observer = o.any_cluster = 1;
     if (localhost_is_known()) {
@@ -176,12 +176,12 @@ START_TEST(the_environment_says_so)
     struct ps_client_options o = {.transport = PS_TRANSPORT_TCP};
     ps_client *c;
 
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     setenv("PSD_TLS_CA", certs_path(&certs, "ca.pem"), 1);
     c = open_worker(shards.addresses, 0, &o);
     ps_client_close(c);
     setenv("PSD_TLS_NAME", "elsewhere.example", 1);
-    refused(shards.addresses, &o, "does not name 'elsewhere.example'");
+    tls_refused(shards.addresses, &o, "does not name 'elsewhere.example'");
     unsetenv("PSD_TLS_CA");
     unsetenv("PSD_TLS_NAME");
 }
@@ -190,28 +190,28 @@ END_TEST
 /* The handshake has shown who is there; then frames lie in memory, and the stream carries bells. */
 START_TEST(memory_is_shared_after_the_handshake)
 {
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     ps_client *c;
 
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     o.transport = PS_TRANSPORT_AUTO;
     c = open_worker(shards.addresses, 0, &o);
     ck_assert_int_gt(shards_maps(), 0);
-    train(c, "w");
+    tls_train(c, "w");
     usleep(1000); /* both sides have gone to sleep, or not: either is to work */
-    train(c, "v");
+    tls_train(c, "v");
     ps_client_close(c);
 }
 END_TEST
 
 START_TEST(unix_sockets_stay_as_they_are)
 {
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     ps_client *c;
 
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     c = open_worker(shards.sockets, 0, &o);
-    train(c, "w");
+    tls_train(c, "w");
     ps_client_close(c);
 }
 END_TEST
@@ -219,14 +219,14 @@ END_TEST
 START_TEST(many_connections_go_on_side_by_side)
 {
     static ps_client *c[WORKERS];
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     static float value[64], grad[64];
     float *to = value;
     const float *from = grad;
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {64}};
     ps_var *v[WORKERS];
 
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     spec.optimizer = (struct ps_optimizer){.kind = PS_SGD, .learning_rate = 1};
     for (int i = 0; i < 64; i++)
         grad[i] = 1;
@@ -246,19 +246,19 @@ END_TEST
 
 START_TEST(a_worker_with_a_certificate_is_let_in_where_it_is_demanded)
 {
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     const char *ca = certs_path(&certs, "ca.pem");
     ps_client *c;
 
-    start(1, OPTIONS("--tls-client-ca", ca));
-    refused(shards.addresses, &o, "demands a certificate");
+    tls_start(1, OPTIONS("--tls-client-ca", ca));
+    tls_refused(shards.addresses, &o, "demands a certificate");
     o.tls_cert = certs_path(&certs, "stranger.pem");
     o.tls_key = certs_path(&certs, "stranger.key");
-    refused(shards.addresses, &o, "does not know the CA of our certificate");
+    tls_refused(shards.addresses, &o, "does not know the CA of our certificate");
     o.tls_cert = certs_path(&certs, "worker.pem");
     o.tls_key = certs_path(&certs, "worker.key");
     c = open_worker(shards.addresses, 0, &o);
-    train(c, "w");
+    tls_train(c, "w");
     ps_client_close(c);
 }
 END_TEST
@@ -266,15 +266,15 @@ END_TEST
 /* It is killed and comes back while a worker trains: the next connection shakes hands again. */
 START_TEST(a_worker_finds_its_shard_again)
 {
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     ps_client *c;
 
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     c = open_worker(shards.addresses, 0, &o);
-    train(c, "w");
+    tls_train(c, "w");
     shards_kill(&shards, 0);
     shards_restart(&shards, 0);
-    train(c, "v");
+    tls_train(c, "v");
     ps_client_close(c);
 }
 END_TEST
@@ -283,38 +283,38 @@ END_TEST
 
 START_TEST(who_is_no_shard_of_ours_is_not_spoken_to)
 {
-    struct ps_client_options o = believing("other.pem");
+    struct ps_client_options o = tls_believing("other.pem");
 
-    start(1, OPTIONS(NULL));
-    refused(shards.addresses, &o, "is of an unknown issuer");
-    o = believing("ca.pem");
+    tls_start(1, OPTIONS(NULL));
+    tls_refused(shards.addresses, &o, "is of an unknown issuer");
+    o = tls_believing("ca.pem");
     o.tls_name = "elsewhere.example";
-    refused(shards.addresses, &o, "does not name 'elsewhere.example'");
+    tls_refused(shards.addresses, &o, "does not name 'elsewhere.example'");
 }
 END_TEST
 
 START_TEST(one_side_without_tls_is_told_so)
 {
-    struct ps_client_options o = believing(NULL);
+    struct ps_client_options o = tls_believing(NULL);
     struct shards plain;
 
-    start(1, OPTIONS(NULL));
-    refused(shards.addresses, &o, "TLS alone is spoken here");
+    tls_start(1, OPTIONS(NULL));
+    tls_refused(shards.addresses, &o, "TLS alone is spoken here");
     shards_start(&plain, 1);
-    o = believing("ca.pem");
-    refused(plain.addresses, &o, "the peer speaks without TLS");
+    o = tls_believing("ca.pem");
+    tls_refused(plain.addresses, &o, "the peer speaks without TLS");
     shards_stop(&plain);
 }
 END_TEST
 
 START_TEST(files_that_are_none_are_refused_at_once)
 {
-    struct ps_client_options o = believing("none.pem");
+    struct ps_client_options o = tls_believing("none.pem");
     ps_client *c;
 
     ck_assert_int_eq(try_open("127.0.0.1:1", 0, &o, &c), PS_ERR_CONFIG);
     ck_assert_msg(strstr(error.text, "none.pem") != NULL, "%s", error.text);
-    o = believing("ca.pem");
+    o = tls_believing("ca.pem");
     o.tls_cert = certs_path(&certs, "worker.pem");
     o.tls_key = certs_path(&certs, "psd.key");
     ck_assert_int_eq(try_open("127.0.0.1:1", 0, &o, &c), PS_ERR_CONFIG);
@@ -325,7 +325,7 @@ END_TEST
 /* ---- Raw peers of OpenSSL's ---- */
 
 static int
-dial(const char *address)
+tls_dial(const char *address)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1)),
@@ -361,7 +361,7 @@ struct raw {
 static void
 raw_open(struct raw *r, const char *cert, const char *key, int version)
 {
-    *r = (struct raw){.fd = dial(shards.address[0]), .context = SSL_CTX_new(TLS_client_method())};
+    *r = (struct raw){.fd = tls_dial(shards.address[0]), .context = SSL_CTX_new(TLS_client_method())};
     SSL_CTX_set_max_proto_version(r->context, version);
     if (cert != NULL)
         ck_assert(SSL_CTX_use_certificate_file(r->context, certs_path(&certs, cert), SSL_FILETYPE_PEM) == 1 &&
@@ -395,7 +395,7 @@ gets_nothing(const char *cert, const char *key, int version)
 static void
 still_serves(const char *ca_of_clients)
 {
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     ps_client *c;
 
     if (ca_of_clients != NULL) {
@@ -410,7 +410,7 @@ START_TEST(intruders_get_nothing)
 {
     const char *ca = certs_path(&certs, "ca.pem");
 
-    start(1, OPTIONS("--tls-client-ca", ca));
+    tls_start(1, OPTIONS("--tls-client-ca", ca));
     gets_nothing(NULL, NULL, TLS1_3_VERSION);
     gets_nothing("old.pem", "old.key", TLS1_3_VERSION);
     gets_nothing("stranger.pem", "stranger.key", TLS1_3_VERSION);
@@ -425,17 +425,17 @@ START_TEST(half_a_handshake_and_none_of_it_end)
     struct pollfd p;
     int fd[3];
 
-    start(1, OPTIONS("--hello-timeout", "1s"));
+    tls_start(1, OPTIONS("--hello-timeout", "1s"));
     for (int i = 0; i < 3; i++)
-        fd[i] = dial(shards.address[0]);
+        fd[i] = tls_dial(shards.address[0]);
     ck_assert_int_eq(write(fd[0], hello, sizeof hello), sizeof hello); /* and no more: its time ends */
     hears_the_end(fd[0]);
     hears_the_end(fd[1]); /* silence */
     close(fd[2]);
-    fd[0] = dial(shards.address[0]);
+    fd[0] = tls_dial(shards.address[0]);
     ck_assert_int_eq(write(fd[0], hello, sizeof hello), sizeof hello);
     close(fd[0]);
-    fd[0] = dial(shards.address[0]); /* no TLS, and no psd */
+    fd[0] = tls_dial(shards.address[0]); /* no TLS, and no psd */
     ck_assert_int_eq(write(fd[0], zeros, sizeof zeros), sizeof zeros);
     p = (struct pollfd){.fd = fd[0], .events = POLLIN};
     ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
@@ -453,7 +453,7 @@ START_TEST(garbage_after_the_handshake_ends_it)
     struct raw r;
     uint8_t bytes[512] = {0};
 
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     raw_open(&r, NULL, NULL, TLS1_3_VERSION);
     ck_assert_int_eq(SSL_connect(r.ssl), 1);
     memcpy(bytes, garbage[_i], 8);
@@ -473,7 +473,7 @@ START_TEST(bytes_that_are_no_frames_are_answered_within)
     char answer[4096];
     int n;
 
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     raw_open(&r, NULL, NULL, TLS1_3_VERSION);
     ck_assert_int_eq(SSL_connect(r.ssl), 1);
     ck_assert_int_eq(SSL_write(r.ssl, "GET / HTTP/1.1\r\nHost: a\r\n\r\n........", 36), 36);
@@ -496,9 +496,9 @@ START_TEST(silent_newcomers_hold_nobody_off)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     for (int i = 0; i <= TLS_LISTENER_HANDSHAKES_MAX; i++)
-        fd[i] = dial(shards.address[0]);
+        fd[i] = tls_dial(shards.address[0]);
     hears_the_end(fd[0]);
     still_serves(NULL);
     p = (struct pollfd){.fd = fd[TLS_LISTENER_HANDSHAKES_MAX], .events = POLLIN};
@@ -530,7 +530,7 @@ serve_old(void *arg)
 
 START_TEST(a_shard_whose_certificate_has_expired_is_not_spoken_to)
 {
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof at;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -542,7 +542,7 @@ START_TEST(a_shard_whose_certificate_has_expired_is_not_spoken_to)
               getsockname(listener, (struct sockaddr *)&at, &len) == 0);
     ck_assert_int_eq(pthread_create(&thread, NULL, serve_old, &listener), 0);
     snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
-    refused(address, &o, "(CN=old) has expired on ");
+    tls_refused(address, &o, "(CN=old) has expired on ");
     pthread_join(thread, NULL);
     close(listener);
 }
@@ -550,7 +550,7 @@ END_TEST
 
 START_TEST(psd_does_not_start_with_files_that_are_none)
 {
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     shards_kill(&shards, 0);
     certs_make_old(&certs, "psd");
     ck_assert_int_gt(shards_refused(&shards, 0), 0);
@@ -562,28 +562,28 @@ END_TEST
 
 START_TEST(certificates_are_renewed_while_it_serves)
 {
-    struct ps_client_options o = believing("ca.pem"), other = believing("other.pem");
+    struct ps_client_options o = tls_believing("ca.pem"), other = tls_believing("other.pem");
     ps_client *before, *after;
 
-    start(1, OPTIONS("--log-level", "info"));
+    tls_start(1, OPTIONS("--log-level", "info"));
     before = open_worker(shards.addresses, 0, &o);
     certs_make(&certs, &(struct cert_spec){.file = "psd", .cn = "renewed", .issuer = "other", .names = "IP:127.0.0.1"});
     shards_hang_up(&shards, 0, "were read again, for new connections certificate=\"CN=renewed, until ");
     after = open_worker(shards.addresses, 1, &other);
-    train(after, "w");
-    train(before, "v"); /* it goes on with what it began with */
+    tls_train(after, "w");
+    tls_train(before, "v"); /* it goes on with what it began with */
     ps_client_close(before);
     ps_client_close(after);
-    refused(shards.addresses, &o, "is of an unknown issuer");
+    tls_refused(shards.addresses, &o, "is of an unknown issuer");
 }
 END_TEST
 
 START_TEST(bad_files_after_a_hangup_change_nothing)
 {
-    struct ps_client_options o = believing("ca.pem");
+    struct ps_client_options o = tls_believing("ca.pem");
     ps_client *c;
 
-    start(1, OPTIONS("--log-level", "info"));
+    tls_start(1, OPTIONS("--log-level", "info"));
     if (_i == 0)
         certs_write(&certs, "psd.pem", "nonsense");
     else if (_i == 1)
@@ -592,7 +592,7 @@ START_TEST(bad_files_after_a_hangup_change_nothing)
         ck_assert_int_eq(rename(certs_path(&certs, "worker.key"), certs_path(&certs, "psd.key")), 0);
     shards_hang_up(&shards, 0, "certificate, key and CA stay as they are: ");
     c = open_worker(shards.addresses, 0, &o);
-    train(c, "w");
+    tls_train(c, "w");
     ps_client_close(c);
 }
 END_TEST
@@ -602,7 +602,7 @@ END_TEST
 enum { SUM = 500000 };
 
 static void
-sum(ps_group *g, float *x, size_t n)
+tls_sum(ps_group *g, float *x, size_t n)
 {
     ps_work *work;
 
@@ -621,7 +621,7 @@ add_up(ps_group *g, void *arg)
     for (int k = 0; k < 5; k++) {
         for (int i = 0; i < SUM; i++)
             x[i] = (float)rank + (float)(i % 7);
-        sum(g, x, SUM);
+        tls_sum(g, x, SUM);
         for (int i = 0; i < SUM; i++)
             need(x[i] == (float)(ranks * (ranks - 1) / 2 + ranks * (uint32_t)(i % 7)));
     }
@@ -660,7 +660,7 @@ meet_and_add(uint32_t task, const char *ca, const char *cert, enum ps_err expect
     need_ok(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
     need(ps_group_open(cluster, &o, &g, &error) == expected);
     if (expected == PS_OK) {
-        sum(g, &x, 1);
+        tls_sum(g, &x, 1);
         need(x == 1);
         ps_group_close(g);
     }
@@ -673,7 +673,7 @@ START_TEST(workers_meet_at_a_shard)
     int status;
     pid_t pid;
 
-    start(1, OPTIONS("--tls-client-ca", ca));
+    tls_start(1, OPTIONS("--tls-client-ca", ca));
     if ((pid = fork()) == 0) {
         meet_and_add(1, "ca.pem", "worker", PS_OK);
         _exit(0);
@@ -705,7 +705,7 @@ START_TEST(psctl_looks_through_it)
     const char *psctl = getenv("PSCTL_BIN"), *ca = certs_path(&certs, "ca.pem");
 
     ck_assert_ptr_nonnull(psctl);
-    start(1, OPTIONS("--tls-client-ca", ca));
+    tls_start(1, OPTIONS("--tls-client-ca", ca));
     ck_assert_int_eq(shards_shell("%s --shards %s --tls-ca %s --tls-cert %s --tls-key %s status > %s/out", psctl,
                                   shards.address[0], ca, certs_path(&certs, "worker.pem"),
                                   certs_path(&certs, "worker.key"), certs.dir),
@@ -721,7 +721,7 @@ START_TEST(openssl_s_client_agrees)
 {
     if (shards_shell("command -v openssl >/dev/null") != 0)
         return; /* the library's peers above say the same */
-    start(1, OPTIONS(NULL));
+    tls_start(1, OPTIONS(NULL));
     ck_assert_int_eq(shards_shell("openssl s_client -connect %s -CAfile %s -verify_return_error -verify_ip 127.0.0.1 "
                                   "</dev/null >%s/out 2>&1",
                                   shards.address[0], certs_path(&certs, "ca.pem"), certs.dir),
@@ -731,7 +731,7 @@ START_TEST(openssl_s_client_agrees)
 END_TEST
 
 static Suite *
-make(void)
+tls_make(void)
 {
     Suite *s = suite_create("tls");
     TCase *t = tcase_create("tls");
@@ -765,4 +765,4 @@ make(void)
     return s;
 }
 
-CHECK_MAIN(make)
+CHECK_MAIN(tls_make)

@@ -5,7 +5,7 @@
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 #define SHARDS  2
@@ -16,31 +16,31 @@ static struct shards shards;
 static struct ps_error error;
 
 static void
-setup(void)
+together_setup(void)
 {
     shards_start(&shards, SHARDS);
 }
 
 static void
-teardown(void)
+together_teardown(void)
 {
     shards_stop(&shards);
 }
 
-struct worker {
+struct together_worker {
     ps_client *client;
     ps_var *var;
     ps_op *push;
     float weights[BLOCKS], gradient[BLOCKS];
 };
 
-static struct worker workers[2];
+static struct together_worker workers[2];
 
 static void
-start(uint32_t task, const struct ps_client_options *options)
+together_start(uint32_t task, const struct ps_client_options *options)
 {
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {BLOCKS}, .optimizer = {.learning_rate = 1}};
-    struct worker *w = &workers[task];
+    struct together_worker *w = &workers[task];
     ps_cluster *cluster;
 
     FINE(ps_cluster_from_list(shards.addresses, 2, task, &cluster, &error));
@@ -51,9 +51,9 @@ start(uint32_t task, const struct ps_client_options *options)
 }
 
 static enum ps_err
-pull(uint32_t task, int timeout_ms)
+together_pull(uint32_t task, int timeout_ms)
 {
-    struct worker *w = &workers[task];
+    struct together_worker *w = &workers[task];
 
     return ps_client_pull(w->client, 1, &w->var, (float *[]){w->weights},
                           &(struct ps_pull_options){.timeout_ms = timeout_ms}, &error);
@@ -62,7 +62,7 @@ pull(uint32_t task, int timeout_ms)
 static void
 start_push(uint32_t task, float g)
 {
-    struct worker *w = &workers[task];
+    struct together_worker *w = &workers[task];
 
     for (int i = 0; i < BLOCKS; i++)
         w->gradient[i] = g;
@@ -81,20 +81,20 @@ START_TEST(late_starter_in_ssp_is_waited_for_from_clock_0)
 {
     struct ps_client_options ssp = {.mode = PS_SSP, .bound = 1};
 
-    start(0, &ssp);
+    together_start(0, &ssp);
     for (int step = 0; step < 2; step++) {
-        FINE(pull(0, -1));
+        FINE(together_pull(0, -1));
         start_push(0, 1);
         end_push(0);
     }
-    ck_assert_int_eq(pull(0, SOON_MS), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(together_pull(0, SOON_MS), PS_ERR_TIMEOUT);
     ck_assert_ptr_nonnull(strstr(error.text, "it waits for worker 1"));
-    start(1, &ssp);
+    together_start(1, &ssp);
     ck_assert_uint_eq(ps_client_clock(workers[1].client), 0);
-    ck_assert_int_eq(pull(0, SOON_MS), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(together_pull(0, SOON_MS), PS_ERR_TIMEOUT);
     start_push(1, 1);
     end_push(1);
-    FINE(pull(0, -1));
+    FINE(together_pull(0, -1));
     ck_assert_float_eq(workers[0].weights[0], -3);
     ps_client_close(workers[0].client);
     ps_client_close(workers[1].client);
@@ -107,8 +107,8 @@ START_TEST(job_that_runs_again_waits_for_all_again_whatever_is_killed)
     struct ps_client_options sync = {.mode = PS_SYNC};
     uint32_t first = (uint32_t)_i, second = 1 - first;
 
-    start(0, &sync);
-    start(1, &sync);
+    together_start(0, &sync);
+    together_start(1, &sync);
     start_push(0, 1);
     start_push(1, 3);
     end_push(0);
@@ -117,7 +117,7 @@ START_TEST(job_that_runs_again_waits_for_all_again_whatever_is_killed)
     ps_client_close(workers[1].client);
     shards_kill(&shards, 0);
     shards_restart(&shards, 0);
-    start(first, &sync);
+    together_start(first, &sync);
     ck_assert_uint_eq(ps_client_clock(workers[first].client), 1);
     start_push(first, 2);
     ck_assert_int_eq(ps_op_wait(workers[first].push, SOON_MS, &error), PS_ERR_TIMEOUT);
@@ -125,12 +125,12 @@ START_TEST(job_that_runs_again_waits_for_all_again_whatever_is_killed)
                   error.text);
     shards_kill(&shards, 1);
     shards_restart(&shards, 1);
-    start(second, &sync);
+    together_start(second, &sync);
     ck_assert_uint_eq(ps_client_clock(workers[second].client), 1);
     start_push(second, 4);
     end_push(first);
     end_push(second);
-    FINE(pull(first, -1));
+    FINE(together_pull(first, -1));
     for (int i = 0; i < BLOCKS; i++)
         ck_assert_float_eq(workers[first].weights[i], -5); /* the means of 1 and 3, of 2 and 4 */
     ps_client_close(workers[0].client);
@@ -145,7 +145,7 @@ make_suite(void)
     TCase *t = tcase_create("together");
 
     tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, together_setup, together_teardown);
     tcase_add_test(t, late_starter_in_ssp_is_waited_for_from_clock_0);
     tcase_add_loop_test(t, job_that_runs_again_waits_for_all_again_whatever_is_killed, 0, 2);
     suite_add_tcase(suite, t);

@@ -13,11 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/api/meeting.h"
+#include "client/api/step_barrier.h"
 #include "client/include/psclient/ps_group.h"
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
-#include "tests/system/shards.h"
+#include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
 
 enum {
@@ -35,15 +35,15 @@ enum {
 static struct shards shards;
 
 /* What a worker leaves for the test to look at. */
-struct left {
+struct totals_left {
     uint64_t rows, meetings; /* as of the last one */
     double metrics[METRICS];
     uint64_t own_rows; /* that this process computed */
     float value;       /* of a variable in the end */
     struct ps_error error;
 };
-static struct left *left;  /* [WORKERS], shared */
-static atomic_uint *begun; /* how many have joined, shared */
+static struct totals_left *left; /* [WORKERS], shared */
+static atomic_uint *begun;       /* how many have joined, shared */
 
 /* Shared: how many are held up, and that they may go on. */
 static struct held {
@@ -52,7 +52,7 @@ static struct held {
 } * held;
 
 static void
-setup(void)
+totals_setup(void)
 {
     left = mmap(NULL, WORKERS * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     begun = mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -62,7 +62,7 @@ setup(void)
 }
 
 static void
-teardown(void)
+totals_teardown(void)
 {
     shards_stop(&shards);
     munmap(left, WORKERS * sizeof *left);
@@ -74,24 +74,24 @@ teardown(void)
 
 static unsigned sums_before; /* questions for sums until one that is held up; 0: none is */
 
-enum ps_err __real_meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums,
-                                bool *known, struct ps_error *e);
-enum ps_err __wrap_meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums,
-                                bool *known, struct ps_error *e);
+enum ps_err __real_step_barrier_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums,
+                                     bool *known, struct ps_error *e);
+enum ps_err __wrap_step_barrier_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums,
+                                     bool *known, struct ps_error *e);
 
 enum ps_err
-__wrap_meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums, bool *known,
-                    struct ps_error *e)
+__wrap_step_barrier_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums, bool *known,
+                         struct ps_error *e)
 {
     if (sums_before > 0 && --sums_before == 0) {
         atomic_fetch_add(&held->there, 1);
         while (!atomic_load(&held->go))
             usleep(200);
     }
-    return __real_meeting_sums(c, at, again, n, sums, known, e);
+    return __real_step_barrier_sums(c, at, again, n, sums, known, e);
 }
 
-struct way {
+struct totals_way {
     const char *strategy;
     enum ps_mode mode;
     bool often; /* all meet after each step; else only in the end */
@@ -100,17 +100,17 @@ struct way {
     useconds_t pace_us;
 };
 
-struct worker {
-    const struct way *way;
+struct totals_worker {
+    const struct totals_way *way;
     uint32_t task;
     int tell; /* a byte for each step */
-    struct left *mine;
+    struct totals_left *mine;
 };
 
 static enum ps_err
-step(void *arg, struct ps_replica *r, struct ps_error *error)
+totals_step(void *arg, struct ps_replica *r, struct ps_error *error)
 {
-    struct worker *w = arg;
+    struct totals_worker *w = arg;
 
     (void)error;
     for (uint64_t i = 0; i < r->rows; i++)
@@ -124,9 +124,9 @@ step(void *arg, struct ps_replica *r, struct ps_error *error)
 }
 
 static enum ps_err
-after(void *arg, const struct ps_step_done *done, struct ps_error *error)
+totals_after(void *arg, const struct ps_step_done *done, struct ps_error *error)
 {
-    const struct worker *w = arg;
+    const struct totals_worker *w = arg;
 
     (void)done;
     return write(w->tell, "!", 1) == 1 ? PS_OK : ps_fail(error, PS_ERR_IO, "nobody listens");
@@ -134,9 +134,9 @@ after(void *arg, const struct ps_step_done *done, struct ps_error *error)
 
 /* They are exactly what there was to train on in all steps before this one. */
 static enum ps_err
-check_totals(const struct worker *w, uint64_t steps, uint64_t each, struct ps_error *e)
+check_totals(const struct totals_worker *w, uint64_t steps, uint64_t each, struct ps_error *e)
 {
-    const struct left *l = w->mine;
+    const struct totals_left *l = w->mine;
     uint64_t epochs = steps / each, begun = MIN(steps % each * BATCH, ROWS);
     double numbers = (double)(epochs * ROWS * (ROWS + 1) / 2 + begun * (begun + 1) / 2);
 
@@ -157,7 +157,7 @@ check_totals(const struct worker *w, uint64_t steps, uint64_t each, struct ps_er
 /* Who comes in another's place does not know whether that one has met the others after its last step: it meets first.
  */
 static enum ps_err
-meet_first(const struct worker *w, ps_strategy *s, struct ps_error *e)
+meet_first(const struct totals_worker *w, ps_strategy *s, struct ps_error *e)
 {
     return w->way->often && ps_strategy_step(s) > 0 ? ps_strategy_meet(s, e) : PS_OK;
 }
@@ -172,9 +172,9 @@ await_others(void)
 }
 
 static enum ps_err
-train(struct worker *w, ps_strategy *s, struct ps_error *e)
+totals_train(struct totals_worker *w, ps_strategy *s, struct ps_error *e)
 {
-    const struct ps_strategy_calls calls = {.step = step, .after = after, .arg = w};
+    const struct ps_strategy_calls calls = {.step = totals_step, .after = totals_after, .arg = w};
     uint64_t each = ps_strategy_steps_each(s), all = each * EPOCHS;
     enum ps_err err;
 
@@ -198,7 +198,7 @@ train(struct worker *w, ps_strategy *s, struct ps_error *e)
 
 /* Two variables, so that both shards have one. */
 static enum ps_err
-create(ps_strategy *s, struct ps_error *e)
+totals_create(ps_strategy *s, struct ps_error *e)
 {
     static const char *const names[] = {"v", "w"};
     enum ps_err err = PS_OK;
@@ -210,7 +210,7 @@ create(ps_strategy *s, struct ps_error *e)
 }
 
 static enum ps_err
-open_strategy(struct worker *w, ps_strategy **s, struct ps_error *e)
+open_strategy(struct totals_worker *w, ps_strategy **s, struct ps_error *e)
 {
     const struct ps_group_options group = {.settle_ms = 20000, .timeout_ms = 20000}; /* a replacement is on its way */
     struct ps_strategy_options options = {
@@ -235,7 +235,7 @@ open_strategy(struct worker *w, ps_strategy **s, struct ps_error *e)
 }
 
 static _Noreturn void
-worker_main(struct worker *w)
+worker_main(struct totals_worker *w)
 {
     ps_strategy *s = NULL;
     enum ps_err err;
@@ -243,8 +243,8 @@ worker_main(struct worker *w)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     w->mine = &left[w->task];
     sums_before = w->way->held ? HELD_AT : 0;
-    if ((err = open_strategy(w, &s, &w->mine->error)) == PS_OK && (err = create(s, &w->mine->error)) == PS_OK)
-        err = train(w, s, &w->mine->error);
+    if ((err = open_strategy(w, &s, &w->mine->error)) == PS_OK && (err = totals_create(s, &w->mine->error)) == PS_OK)
+        err = totals_train(w, s, &w->mine->error);
     if (err == PS_OK)
         ps_strategy_close(s);
     _exit(err == PS_OK ? 0 : FAILED);
@@ -252,16 +252,16 @@ worker_main(struct worker *w)
 
 /* ---- Their lives ---- */
 
-struct crowd {
-    const struct way *way;
+struct totals_crowd {
+    const struct totals_way *way;
     pid_t pid[WORKERS];
     int hear[WORKERS];
 };
 
 static void
-start_worker(struct crowd *c, uint32_t task)
+start_worker(struct totals_crowd *c, uint32_t task)
 {
-    struct worker w = {.way = c->way, .task = task};
+    struct totals_worker w = {.way = c->way, .task = task};
     int ends[2];
 
     ck_assert_int_eq(pipe(ends), 0);
@@ -274,18 +274,18 @@ start_worker(struct crowd *c, uint32_t task)
 }
 
 static void
-start_all(struct crowd *c, const struct way *way)
+start_all(struct totals_crowd *c, const struct totals_way *way)
 {
     memset(left, 0, WORKERS * sizeof *left);
     atomic_store(begun, 0);
-    *c = (struct crowd){.way = way};
+    *c = (struct totals_crowd){.way = way};
     for (uint32_t i = 0; i < WORKERS; i++)
         start_worker(c, i);
 }
 
 /* The worker does so many more steps, and goes on meanwhile: what is done to it then finds it anywhere in one. */
 static void
-await_steps(const struct crowd *c, uint32_t task, uint32_t steps)
+await_steps(const struct totals_crowd *c, uint32_t task, uint32_t steps)
 {
     struct pollfd heard = {.fd = c->hear[task], .events = POLLIN};
     char word;
@@ -297,7 +297,7 @@ await_steps(const struct crowd *c, uint32_t task, uint32_t steps)
 }
 
 static void
-kill_worker(struct crowd *c, uint32_t task)
+kill_worker(struct totals_crowd *c, uint32_t task)
 {
     ck_assert_int_eq(kill(c->pid[task], SIGKILL), 0);
     ck_assert_int_eq(waitpid(c->pid[task], NULL, 0), c->pid[task]);
@@ -306,7 +306,7 @@ kill_worker(struct crowd *c, uint32_t task)
 
 /* All end well, and so with the totals that there must be. Their pipes hold all that they say: a byte for each step. */
 static void
-await_all(struct crowd *c)
+await_all(struct totals_crowd *c)
 {
     for (uint32_t i = 0; i < WORKERS; i++) {
         int status = 0;
@@ -322,7 +322,7 @@ await_all(struct crowd *c)
 
 /* It stands still now and then until it has ended: the others must not get ahead of what it asks for. */
 static void
-hold_up(const struct crowd *c, uint32_t task)
+hold_up(const struct totals_crowd *c, uint32_t task)
 {
     siginfo_t ended = {0};
 
@@ -343,8 +343,8 @@ static const enum ps_mode modes[] = {PS_ASYNC, PS_SSP, PS_SYNC, PS_SYNC, PS_SYNC
 
 START_TEST(every_meeting_finds_what_all_workers_have_done)
 {
-    const struct way way = {many[_i], modes[_i], .often = true};
-    struct crowd c;
+    const struct totals_way way = {many[_i], modes[_i], .often = true};
+    struct totals_crowd c;
     uint64_t own = 0;
 
     start_all(&c, &way);
@@ -361,8 +361,8 @@ END_TEST
 
 START_TEST(a_killed_shard_loses_and_doubles_nothing)
 {
-    const struct way way = {many[_i], modes[_i], .pace_us = 3000};
-    struct crowd c;
+    const struct totals_way way = {many[_i], modes[_i], .pace_us = 3000};
+    struct totals_crowd c;
 
     start_all(&c, &way);
     for (uint32_t kills = 0; kills < 4; kills++) {
@@ -377,8 +377,8 @@ END_TEST
 
 START_TEST(a_killed_worker_loses_and_doubles_nothing)
 {
-    const struct way way = {many[_i], modes[_i], .pace_us = 3000};
-    struct crowd c;
+    const struct totals_way way = {many[_i], modes[_i], .pace_us = 3000};
+    struct totals_crowd c;
 
     start_all(&c, &way);
     for (uint32_t kills = 0; kills < 3; kills++) {
@@ -394,8 +394,8 @@ END_TEST
 /* It is killed anywhere in a step and the meeting behind it; totals are those of that meeting at each worker. */
 START_TEST(a_worker_killed_around_meetings_keeps_step_with_the_others)
 {
-    const struct way way = {many[_i], modes[_i], .often = true, .pace_us = 2000};
-    struct crowd c;
+    const struct totals_way way = {many[_i], modes[_i], .often = true, .pace_us = 2000};
+    struct totals_crowd c;
 
     start_all(&c, &way);
     for (uint32_t kills = 0; kills < 12; kills++) {
@@ -411,8 +411,8 @@ END_TEST
 /* Both at once: the worker that takes over meets a shard that has just come back. */
 START_TEST(a_worker_and_a_shard_killed_together_lose_and_double_nothing)
 {
-    const struct way way = {many[_i], modes[_i], .pace_us = 3000};
-    struct crowd c;
+    const struct totals_way way = {many[_i], modes[_i], .pace_us = 3000};
+    struct totals_crowd c;
 
     start_all(&c, &way);
     for (uint32_t kills = 0; kills < 2; kills++) {
@@ -429,8 +429,8 @@ END_TEST
 /* All have been let go, and none has asked yet what it came to. */
 START_TEST(a_shard_that_loses_its_power_in_a_meeting_has_it_again)
 {
-    const struct way way = {many[_i], modes[_i], .often = true, .held = true};
-    struct crowd c;
+    const struct totals_way way = {many[_i], modes[_i], .often = true, .held = true};
+    struct totals_crowd c;
 
     start_all(&c, &way);
     while (atomic_load(&held->there) < WORKERS)
@@ -445,10 +445,10 @@ END_TEST
 /* Where all wait at the same clock, nobody ticks without a gradient. */
 START_TEST(who_comes_late_to_a_meeting_changes_no_bit_of_the_model)
 {
-    const struct way way = {"parameter_server", PS_SYNC, .often = true},
-                     late = {"parameter_server", PS_SYNC, .often = true, .late = true};
+    const struct totals_way way = {"parameter_server", PS_SYNC, .often = true},
+                            late = {"parameter_server", PS_SYNC, .often = true, .late = true};
     float in_time;
-    struct crowd c;
+    struct totals_crowd c;
 
     start_all(&c, &way);
     await_all(&c);
@@ -498,7 +498,7 @@ step_with(ps_client *c, size_t n, const double *values)
 
 /* The list of a worker in psctl's JSON. */
 static json_t *
-listed(ps_client *c, uint32_t task, json_t **report)
+totals_listed(ps_client *c, uint32_t task, json_t **report)
 {
     json_t *worker;
     size_t i;
@@ -535,7 +535,7 @@ START_TEST(a_client_sets_and_asks)
     ck_assert(sums[0] == 13 && sums[1] == 0.75 && sums[2] == 7);
 
     step_with(a, 2, (double[]){NAN, 1}); /* what is no number in the middle of others */
-    list = listed(observer, 0, &report);
+    list = totals_listed(observer, 0, &report);
     ck_assert_uint_eq(json_array_size(list), 2);
     ck_assert(json_is_null(json_array_get(list, 0)) && json_real_value(json_array_get(list, 1)) == 1.5);
     json_decref(report);
@@ -615,7 +615,7 @@ END_TEST
 
 /* The first document of `psctl top --json`, which goes on until nobody reads it. */
 static json_t *
-top(void)
+totals_top(void)
 {
     const char *psctl = getenv("PSCTL_BIN");
     char command[4096 + sizeof shards.addresses];
@@ -659,7 +659,7 @@ struct named {
 static void
 ck_assert_top_tells(const char *job, size_t n, const struct named *want)
 {
-    json_t *document = top(), *told = job_on(document, 0, job), *other = job_on(document, 1, job);
+    json_t *document = totals_top(), *told = job_on(document, 0, job), *other = job_on(document, 1, job);
     json_t *names = json_object_get(told, "metric_names"), *values = json_object_get(told, "metrics");
     size_t named = 0;
 
@@ -714,7 +714,7 @@ make_suite(void)
     Suite *suite = suite_create("totals");
     TCase *tc = tcase_create("totals");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, totals_setup, totals_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_meeting_finds_what_all_workers_have_done, 0, ARRAY_LEN(many));
     tcase_add_loop_test(tc, a_killed_shard_loses_and_doubles_nothing, 0, ARRAY_LEN(many) - 1);

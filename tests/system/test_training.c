@@ -19,7 +19,7 @@
 enum { WORKERS = 3, PARAMS_MAX = PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX, FLOATS_MAX = 20000, LEASE_MS = 1000 };
 
 /* What the workers leave for the test to look at. */
-struct shared {
+struct training_shared {
     float weights[FLOATS_MAX]; /* pulled by worker 0 after the last step */
     uint64_t clock[WORKERS], rejoins[WORKERS];
     uint64_t updates; /* of the first block, at the end */
@@ -27,17 +27,17 @@ struct shared {
     float evaluated[FLOATS_MAX]; /* what the evaluator read after the end */
     uint64_t evaluations;        /* before it, at different versions of the model */
 };
-static struct shared *shared;
+static struct training_shared *shared;
 
 static void
-setup(void)
+training_setup(void)
 {
     digits_setup(2);
     shared = digits_share(sizeof *shared);
 }
 
 static void
-teardown(void)
+training_teardown(void)
 {
     munmap(shared, sizeof *shared);
     digits_teardown();
@@ -51,7 +51,7 @@ options_for(const char *arguments)
 
 /* ---- A worker ---- */
 
-struct job {
+struct training_job {
     struct digits_options options;
     struct train train;
     ps_cluster *cluster;
@@ -65,7 +65,8 @@ new_network(ps_device *device, const struct digits_options *o, ps_network **out,
 
 /* One computing thread: the same bits in every process, whatever the machine has. */
 static enum ps_err
-open_worker(struct job *j, const struct digits_options *o, uint32_t task, uint32_t lease_ms, struct ps_error *e)
+open_worker(struct training_job *j, const struct digits_options *o, uint32_t task, uint32_t lease_ms,
+            struct ps_error *e)
 {
     struct train *t = &j->train;
     enum ps_err err;
@@ -83,7 +84,7 @@ open_worker(struct job *j, const struct digits_options *o, uint32_t task, uint32
 }
 
 static enum ps_err
-work(struct job *j, struct ps_error *e)
+training_work(struct training_job *j, struct ps_error *e)
 {
     struct train *t = &j->train;
     struct ps_strategy_stats stats;
@@ -106,7 +107,7 @@ work(struct job *j, struct ps_error *e)
 }
 
 /* What happens to a worker in mid-training. */
-enum fate {
+enum training_fate {
     LIVES,
     CRASHES, /* disappears without a word, with status CRASHED */
     SLEEPS   /* stops until somebody continues it */
@@ -114,7 +115,7 @@ enum fate {
 enum { FATE_CLOCK = 100, CRASHED = 77 };
 
 static enum ps_err
-meet_fate(struct train *t, enum fate fate, struct ps_error *e)
+meet_fate(struct train *t, enum training_fate fate, struct ps_error *e)
 {
     uint64_t steps = t->steps;
     enum ps_err err;
@@ -131,9 +132,9 @@ meet_fate(struct train *t, enum fate fate, struct ps_error *e)
 
 /* The worker's process from its fork on. */
 static _Noreturn void
-worker_main(const struct digits_options *o, uint32_t task, enum fate fate)
+worker_main(const struct digits_options *o, uint32_t task, enum training_fate fate)
 {
-    struct job j = {0};
+    struct training_job j = {0};
     struct ps_error e = {0};
     enum ps_err err;
 
@@ -142,7 +143,7 @@ worker_main(const struct digits_options *o, uint32_t task, enum fate fate)
     if (err == PS_OK && fate != LIVES)
         err = meet_fate(&j.train, fate, &e);
     if (err == PS_OK)
-        err = work(&j, &e);
+        err = training_work(&j, &e);
     if (err != PS_OK)
         fprintf(stderr, "worker %u: %s: %s (%s)\n", task, ps_err_name(err), e.text, e.peer);
     if (err == PS_OK)
@@ -151,7 +152,7 @@ worker_main(const struct digits_options *o, uint32_t task, enum fate fate)
 }
 
 static pid_t
-start_worker(const struct digits_options *o, uint32_t task, enum fate fate)
+start_worker(const struct digits_options *o, uint32_t task, enum training_fate fate)
 {
     pid_t pid = fork();
 
@@ -322,7 +323,7 @@ train_through_psd(const struct digits_options *o)
 
 /* ---- One process, no shards ---- */
 
-struct reference {
+struct training_reference {
     ps_network *network;
     ps_sampler *samplers[WORKERS];
     struct ps_optimizer optimizer;
@@ -339,7 +340,7 @@ new_floats(size_t n)
 }
 
 static void
-reference_init(struct reference *r, const struct digits_options *o, ps_device *device)
+reference_init(struct training_reference *r, const struct digits_options *o, ps_device *device)
 {
     ck_assert_int_eq(new_network(device, o, &r->network, NULL), PS_OK);
     ps_network_initialize(r->network);
@@ -359,7 +360,7 @@ reference_init(struct reference *r, const struct digits_options *o, ps_device *d
 }
 
 static void
-reference_finish(struct reference *r)
+reference_finish(struct training_reference *r)
 {
     for (size_t i = 0; i < ps_network_params(r->network); i++) {
         for (uint32_t w = 0; w < WORKERS; w++)
@@ -375,7 +376,7 @@ reference_finish(struct reference *r)
 
 /* What worker w would push in this step. */
 static void
-reference_gradient(struct reference *r, uint32_t w, uint64_t epoch, uint64_t step)
+reference_gradient(struct training_reference *r, uint32_t w, uint64_t epoch, uint64_t step)
 {
     static float x[128 * 64];
     uint32_t labels[128];
@@ -391,7 +392,7 @@ reference_gradient(struct reference *r, uint32_t w, uint64_t epoch, uint64_t ste
 }
 
 static void
-reference_update(struct reference *r, uint64_t version)
+reference_update(struct training_reference *r, uint64_t version)
 {
     for (size_t i = 0; i < ps_network_params(r->network); i++) {
         struct optimizer_arrays arrays = {.weights = ps_network_values(r->network)[i]};
@@ -411,7 +412,7 @@ static uint64_t
 train_alone(const struct digits_options *o, float *weights)
 {
     struct ps_device_options one_thread = {.threads = 1};
-    struct reference r = {0};
+    struct training_reference r = {0};
     ps_device *device;
     uint64_t version = 0, elements;
 
@@ -580,7 +581,7 @@ make_suite(void)
     Suite *suite = suite_create("training");
     TCase *tc = tcase_create("training"), *evaluator = tcase_create("evaluator");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, training_setup, training_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, sync_training_has_the_bits_of_one_process, 0, PS_OPTIMIZER_KINDS);
     tcase_add_test(tc, sync_training_has_the_same_bits_with_an_empty_slice);
@@ -589,7 +590,7 @@ make_suite(void)
     tcase_add_loop_test(tc, a_worker_that_crashed_is_replaced_in_mid_training, 0, 2);
     tcase_add_loop_test(tc, a_worker_whose_lease_lapsed_joins_again, 0, 2);
     suite_add_tcase(suite, tc);
-    tcase_add_checked_fixture(evaluator, setup, teardown);
+    tcase_add_checked_fixture(evaluator, training_setup, training_teardown);
     tcase_set_timeout(evaluator, 120);
     tcase_add_test(evaluator, an_evaluator_reads_while_others_train_and_afterwards);
     suite_add_tcase(suite, evaluator);

@@ -24,7 +24,7 @@
 enum { WORKERS = 3, FLOATS_MAX = 20000, REACHED = 12, PATIENCE_S = 60, FAILED = 3 };
 
 /* What a worker leaves for the test to look at. */
-struct left {
+struct worker_lost_left {
     float weights[FLOATS_MAX];
     size_t len, correct;
     uint64_t step;
@@ -33,17 +33,17 @@ struct left {
     struct ps_strategy_stats stats;
     struct ps_error error;
 };
-static struct left *left; /* [WORKERS], shared */
+static struct worker_lost_left *left; /* [WORKERS], shared */
 
 static void
-setup(void)
+worker_lost_setup(void)
 {
     digits_setup(1);
     left = digits_share(WORKERS * sizeof *left);
 }
 
 static void
-teardown(void)
+worker_lost_teardown(void)
 {
     munmap(left, WORKERS * sizeof *left);
     digits_teardown();
@@ -51,7 +51,7 @@ teardown(void)
 
 /* ---- A worker ---- */
 
-struct life {
+struct worker_lost_life {
     const char *arguments; /* of the digits example, after --strategy */
     uint32_t settle_ms;
     bool until_all; /* not until the last step, but 20 more than when all were there again */
@@ -68,14 +68,14 @@ run_to(struct train *t, uint64_t step, struct ps_error *e)
 }
 
 static enum ps_err
-tell(const struct life *l, struct ps_error *e)
+worker_lost_tell(const struct worker_lost_life *l, struct ps_error *e)
 {
     return write(l->tell, "!", 1) == 1 ? PS_OK : ps_fail(e, PS_ERR_IO, "nobody listens");
 }
 
 /* One is missing, then all are here; the step at which that is seen is the same for all. */
 static enum ps_err
-run_until_all(struct train *t, const struct life *l, struct ps_error *e)
+run_until_all(struct train *t, const struct worker_lost_life *l, struct ps_error *e)
 {
     bool missing = ps_strategy_step(t->strategy) > REACHED; /* who comes so late was missing itself */
     enum ps_err err = PS_OK;
@@ -85,20 +85,20 @@ run_until_all(struct train *t, const struct life *l, struct ps_error *e)
         if (err != PS_OK || missing || ps_strategy_workers(t->strategy) == WORKERS)
             continue;
         missing = true;
-        err = tell(l, e);
+        err = worker_lost_tell(l, e);
     }
     return err == PS_OK ? run_to(t, ps_strategy_step(t->strategy) + 20, e) : err;
 }
 
 static enum ps_err
-run_all(struct train *t, const struct life *l, struct ps_error *e)
+run_all(struct train *t, const struct worker_lost_life *l, struct ps_error *e)
 {
     uint64_t steps = t->steps;
     enum ps_err err;
 
     if ((err = run_to(t, REACHED, e)) != PS_OK)
         return err;
-    if ((err = tell(l, e)) != PS_OK)
+    if ((err = worker_lost_tell(l, e)) != PS_OK)
         return err;
     err = l->until_all ? run_until_all(t, l, e) : run_to(t, steps, e);
     while (err == PS_OK && l->dies)
@@ -107,9 +107,9 @@ run_all(struct train *t, const struct life *l, struct ps_error *e)
 }
 
 static enum ps_err
-work(struct train *t, const struct life *l, const ps_cluster *cluster, struct ps_error *e)
+worker_lost_work(struct train *t, const struct worker_lost_life *l, const ps_cluster *cluster, struct ps_error *e)
 {
-    struct left *mine = &left[l->task];
+    struct worker_lost_left *mine = &left[l->task];
     struct ps_network_result result;
     enum ps_err err;
 
@@ -126,7 +126,7 @@ work(struct train *t, const struct life *l, const ps_cluster *cluster, struct ps
 }
 
 static _Noreturn void
-worker_main(const struct life *l)
+worker_main(const struct worker_lost_life *l)
 {
     struct ps_group_options group = {.settle_ms = l->settle_ms};
     struct ps_error *e = &left[l->task].error;
@@ -140,20 +140,20 @@ worker_main(const struct life *l)
     if ((err = digits_read(&words, &options, e, "--strategy multi_worker_mirrored --threads=1 %s", l->arguments)) ==
             PS_OK &&
         (err = digits_cluster(WORKERS, l->task, &cluster, e)) == PS_OK)
-        err = work(&t, l, cluster, e);
+        err = worker_lost_work(&t, l, cluster, e);
     train_close(&t, err == PS_OK);
     _exit(err == PS_OK ? 0 : FAILED);
 }
 
 /* ---- Their lives ---- */
 
-struct crowd {
+struct worker_lost_crowd {
     pid_t pid[WORKERS];
     int hear[WORKERS];
 };
 
 static void
-start_worker(struct crowd *c, struct life life, uint32_t task)
+start_worker(struct worker_lost_crowd *c, struct worker_lost_life life, uint32_t task)
 {
     int ends[2];
 
@@ -168,7 +168,7 @@ start_worker(struct crowd *c, struct life life, uint32_t task)
 }
 
 static void
-start_all(struct crowd *c, struct life life, uint32_t victim)
+start_all(struct worker_lost_crowd *c, struct worker_lost_life life, uint32_t victim)
 {
     for (uint32_t i = 0; i < WORKERS; i++) {
         life.dies = i == victim;
@@ -178,7 +178,7 @@ start_all(struct crowd *c, struct life life, uint32_t victim)
 
 /* It says something, and goes on: what is done to it then finds it anywhere in a step. */
 static void
-await_word(const struct crowd *c, uint32_t task)
+await_word(const struct worker_lost_crowd *c, uint32_t task)
 {
     struct pollfd heard = {.fd = c->hear[task], .events = POLLIN};
     char word;
@@ -188,7 +188,7 @@ await_word(const struct crowd *c, uint32_t task)
 }
 
 static void
-kill_worker(struct crowd *c, uint32_t task)
+kill_worker(struct worker_lost_crowd *c, uint32_t task)
 {
     int status;
 
@@ -201,7 +201,7 @@ kill_worker(struct crowd *c, uint32_t task)
 }
 
 static void
-end_all(struct crowd *c, int want)
+end_all(struct worker_lost_crowd *c, int want)
 {
     int status;
 
@@ -236,10 +236,10 @@ turn_away(uint32_t count)
 }
 
 /* All that are left have the model of the first of them, which is returned. */
-static const struct left *
-assert_one_model(const struct crowd *c)
+static const struct worker_lost_left *
+assert_one_model(const struct worker_lost_crowd *c)
 {
-    const struct left *first = NULL;
+    const struct worker_lost_left *first = NULL;
 
     for (uint32_t i = 0; i < WORKERS; i++) {
         if (c->pid[i] == 0)
@@ -261,14 +261,14 @@ assert_one_model(const struct crowd *c)
  * those of one process, but for the order in which floats are added up. */
 START_TEST(the_others_go_on_without_the_one_that_was_killed)
 {
-    struct life life = {.arguments = "--epochs 6 --optimizer momentum --seed 5"};
+    struct worker_lost_life life = {.arguments = "--epochs 6 --optimizer momentum --seed 5"};
     const uint32_t victim = (uint32_t)_i;
-    struct left alone = {0};
-    const struct left *model;
+    struct worker_lost_left alone = {0};
+    const struct worker_lost_left *model;
     struct digits_words words;
     struct digits_options options;
     struct train t = {.options = &options, .data = &data, .held_out = &held_out, .silent = true};
-    struct crowd crowd = {0};
+    struct worker_lost_crowd crowd = {0};
 
     start_all(&crowd, life, victim);
     kill_worker(&crowd, victim);
@@ -295,10 +295,10 @@ START_TEST(the_model_is_as_accurate_when_a_worker_was_killed)
 {
     static const char *const arguments[] = {"--epochs 30", "--epochs 30 --compress float16",
                                             "--epochs 30 --compress int8", "--epochs 30 --compress top_k:0.05"};
-    struct crowd crowd = {0};
-    const struct left *model;
+    struct worker_lost_crowd crowd = {0};
+    const struct worker_lost_left *model;
 
-    start_all(&crowd, (struct life){.arguments = arguments[_i]}, 1);
+    start_all(&crowd, (struct worker_lost_life){.arguments = arguments[_i]}, 1);
     kill_worker(&crowd, 1);
     end_all(&crowd, 0);
     model = assert_one_model(&crowd);
@@ -309,11 +309,12 @@ END_TEST
 /* The survivors wait for a replacement for as long as they were told to; with all there, nobody waits any more. */
 START_TEST(a_replacement_goes_on_where_the_others_are)
 {
-    struct life life = {.arguments = _i < 2 ? "--epochs 8 --seed 5" : "--epochs 8 --seed 5 --compress top_k:0.05",
-                        .settle_ms = PATIENCE_S * 1000};
+    struct worker_lost_life life = {.arguments =
+                                        _i < 2 ? "--epochs 8 --seed 5" : "--epochs 8 --seed 5 --compress top_k:0.05",
+                                    .settle_ms = PATIENCE_S * 1000};
     const uint32_t victim = (uint32_t)_i % 2;
-    struct crowd crowd = {0};
-    const struct left *model;
+    struct worker_lost_crowd crowd = {0};
+    const struct worker_lost_left *model;
 
     start_all(&crowd, life, victim);
     kill_worker(&crowd, victim);
@@ -330,9 +331,10 @@ END_TEST
 /* They have gone on without it when it comes, and look for it now and then. */
 START_TEST(a_worker_that_comes_back_late_is_taken_in)
 {
-    struct life life = {.arguments = _i == 0 ? "--epochs 20000" : "--epochs 20000 --compress int8", .until_all = true};
-    struct crowd crowd = {0};
-    const struct left *model;
+    struct worker_lost_life life = {.arguments = _i == 0 ? "--epochs 20000" : "--epochs 20000 --compress int8",
+                                    .until_all = true};
+    struct worker_lost_crowd crowd = {0};
+    const struct worker_lost_left *model;
 
     start_all(&crowd, life, 2);
     kill_worker(&crowd, 2);
@@ -350,9 +352,9 @@ END_TEST
  * again. */
 START_TEST(the_others_go_on_while_the_place_to_meet_is_away)
 {
-    struct life life = {.arguments = "--epochs 20000", .until_all = true};
-    struct crowd crowd = {0};
-    const struct left *model;
+    struct worker_lost_life life = {.arguments = "--epochs 20000", .until_all = true};
+    struct worker_lost_crowd crowd = {0};
+    const struct worker_lost_left *model;
 
     start_all(&crowd, life, 2);
     kill_worker(&crowd, 2);
@@ -374,9 +376,9 @@ END_TEST
 /* One that comes back with another optimizer is turned away, and does the others no harm; then the right one comes. */
 START_TEST(a_replacement_that_was_started_otherwise_is_turned_away)
 {
-    struct life life = {.arguments = "--epochs 20000", .until_all = true}, other = life;
-    struct crowd crowd = {0};
-    const struct left *model;
+    struct worker_lost_life life = {.arguments = "--epochs 20000", .until_all = true}, other = life;
+    struct worker_lost_crowd crowd = {0};
+    const struct worker_lost_left *model;
     int status;
 
     start_all(&crowd, life, 2);
@@ -400,9 +402,9 @@ END_TEST
 
 START_TEST(with_lapse_fail_the_error_names_who_was_lost)
 {
-    struct crowd crowd = {0};
+    struct worker_lost_crowd crowd = {0};
 
-    start_all(&crowd, (struct life){.arguments = "--epochs 20000 --lapse fail"}, 1);
+    start_all(&crowd, (struct worker_lost_life){.arguments = "--epochs 20000 --lapse fail"}, 1);
     kill_worker(&crowd, 1);
     end_all(&crowd, FAILED);
     /* One of them may hear of the loss by way of the other, who is gone by then. */
@@ -420,7 +422,7 @@ make_suite(void)
     Suite *suite = suite_create("worker_lost");
     TCase *tc = tcase_create("worker_lost");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, worker_lost_setup, worker_lost_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, the_others_go_on_without_the_one_that_was_killed, 0, WORKERS);
     tcase_add_loop_test(tc, the_model_is_as_accurate_when_a_worker_was_killed, 0, 4);

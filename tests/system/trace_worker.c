@@ -18,7 +18,7 @@ enum { STEPS = 6, HELD_MS = 40 };
 static struct ps_error error;
 
 static void
-need(enum ps_err err)
+trace_worker_need(enum ps_err err)
 {
     char text[PS_ERROR_LINE_MAX];
 
@@ -31,14 +31,14 @@ need(enum ps_err err)
 
 /* How many have waited on this shard for so long. */
 static uint32_t
-held(ps_client *observer, uint32_t shard)
+trace_worker_held(ps_client *observer, uint32_t shard)
 {
     uint32_t n = 0;
     json_t *report, *row;
     char *text;
     size_t i;
 
-    need(ps_client_query(observer, shard, PS_QUERY_BLOCKED, NULL, -1, &text, &error));
+    trace_worker_need(ps_client_query(observer, shard, PS_QUERY_BLOCKED, NULL, -1, &text, &error));
     report = json_loads(text, 0, NULL);
     ps_free(text);
     json_array_foreach(json_object_get(report, "blocked"), i, row) n +=
@@ -56,7 +56,7 @@ wait_for_all_to_wait(ps_client *observer, uint32_t others)
     while (n < others) {
         n = 0;
         for (uint32_t s = 0; s < ps_client_shards(observer); s++)
-            n += held(observer, s);
+            n += trace_worker_held(observer, s);
         nanosleep(&pause, NULL);
     }
 }
@@ -76,21 +76,22 @@ main(int argc, char **argv)
     ps_var *var;
     bool slow;
 
-    need(ps_cluster_from_env(&cluster, &error));
-    need(ps_optimizer_by_name("sgd", &sgd, &error));
-    need(ps_client_open(cluster, &options, &client, &error));
-    need(ps_client_open(cluster, &look, &observer, &error));
-    need(ps_client_declare(client, &(struct ps_var_spec){.name = "w", .rank = 1, .dims = {4}, .optimizer = sgd}, &var,
-                           &error));
+    trace_worker_need(ps_cluster_from_env(&cluster, &error));
+    trace_worker_need(ps_optimizer_by_name("sgd", &sgd, &error));
+    trace_worker_need(ps_client_open(cluster, &options, &client, &error));
+    trace_worker_need(ps_client_open(cluster, &look, &observer, &error));
+    trace_worker_need(ps_client_declare(
+        client, &(struct ps_var_spec){.name = "w", .rank = 1, .dims = {4}, .optimizer = sgd}, &var, &error));
     slow = options.mode != PS_ASYNC && ps_cluster_task(cluster) == 0;
     while (ps_client_clock(client) < STEPS) {
-        need(ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error));
+        trace_worker_need(ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error));
         if (slow)
             wait_for_all_to_wait(observer, ps_cluster_workers(cluster) - 1);
-        need(ps_client_push(client, 1, &var, (const float *[]){gradient}, NULL, &error));
-        need(ps_client_tick(client, &error));
+        trace_worker_need(ps_client_push(client, 1, &var, (const float *[]){gradient}, NULL, &error));
+        trace_worker_need(ps_client_tick(client, &error));
     }
-    need(ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error)); /* in ssp this waits for the slow one's last */
+    trace_worker_need(
+        ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error)); /* in ssp this waits for the slow one's last */
     ps_client_close(observer);
     ps_client_close(client);
     ps_cluster_free(cluster);

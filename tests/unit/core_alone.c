@@ -8,7 +8,7 @@
 
 /* One limit under two names, on the two sides of a wall. */
 static_assert(PS_NAME_MAX == WIRE_NAME_MAX && PS_RANK_MAX == WIRE_RANK_MAX, "the API's limits are the protocol's");
-static_assert(LINK_UNACKED_MAX <= SHARD_UNRESOLVED_MAX, "a client sends no more than a shard takes");
+static_assert(SHARD_LINK_UNACKED_MAX <= SHARD_UNRESOLVED_MAX, "a client sends no more than a shard takes");
 
 int
 main(void)

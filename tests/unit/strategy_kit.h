@@ -4,7 +4,7 @@
 #define TESTS_UNIT_STRATEGY_KIT_H
 
 #include "client/include/psclient/ps_strategy.h"
-#include "tests/unit/network_kit.h"
+#include "tests/unit/client/network/network_kit.h"
 
 enum { KIT_ROWS = 20, KIT_BATCH = 8, KIT_INPUTS = 12, KIT_CLASSES = 5, KIT_FLOATS_MAX = 4096 };
 

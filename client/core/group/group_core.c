@@ -1,24 +1,25 @@
-/* A group's core: its life, starting an operation, what comes in and what goes out. group_inside.h lists the rooms. */
+/* A group's core: its life, starting an operation, what comes in and what goes out. group_internal.h lists the rooms.
+ */
 #include "client/core/group/group_core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/core/group/group_inside.h"
+#include "client/core/group/group_internal.h"
 #include "common/core/base/mutation.h"
 
 /* ---- Starting ---- */
 
 static void
-work_number(struct group_core *c, struct group_work *w, const struct group_ask *ask)
+work_number(struct group_core *c, struct group_work *w, const struct group_request *ask)
 {
     struct group_peer *p = &c->peers[ask->root];
 
     switch (ask->op) {
-    case AGENDA_SEND:
+    case PLAN_KEY_SEND:
         w->id = group_id(GROUP_LANE_SEND, p->sends++);
         return;
-    case AGENDA_RECEIVE:
+    case PLAN_KEY_RECEIVE:
         w->id = group_id(GROUP_LANE_RECEIVE, p->receives++);
         return;
     default:
@@ -28,39 +29,39 @@ work_number(struct group_core *c, struct group_work *w, const struct group_ask *
 }
 
 enum ps_err
-group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now_ms, struct group_work **out,
+group_core_start(struct group_core *c, const struct group_request *ask, uint64_t now_ms, struct group_work **out,
                  struct ps_error *e)
 {
-    struct agenda_key key = {.count = ask->count,
-                             .segment_bytes = c->config.segment_bytes,
-                             .root = ask->root,
-                             .op = ask->op,
-                             .size = (uint8_t)ps_dtype_size(ask->dtype),
-                             .algorithm = (uint8_t)c->config.algorithm};
+    struct plan_key key = {.count = ask->count,
+                           .segment_bytes = c->config.segment_bytes,
+                           .root = ask->root,
+                           .op = ask->op,
+                           .size = (uint8_t)ps_dtype_size(ask->dtype),
+                           .algorithm = (uint8_t)c->config.algorithm};
     struct group_work *w;
-    struct agenda *a;
+    struct plan_schedule *a;
     bool in_place;
     enum ps_err err;
 
     *out = NULL;
     c->now_ms = now_ms;
     if ((err = group_core_state(c, e)) != PS_OK ||
-        (err = group_ask_check(ask, c->config.ranks, c->config.rank, &in_place, e)) != PS_OK)
+        (err = group_request_check(ask, c->config.ranks, c->config.rank, &in_place, e)) != PS_OK)
         return err;
     if (c->leaving)
         return ps_fail(e, PS_ERR_CANCELLED, "the group is being closed");
     if (c->works >= PS_GROUP_WORKS_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "%u operations of the group are in flight; that is the most", c->works);
-    key.flags = (in_place ? AGENDA_IN_PLACE : 0) | (ask->reduce == PS_MEAN ? AGENDA_MEAN : 0);
-    if (ask->op == AGENDA_MERGE)
+    key.flags = (in_place ? PLAN_KEY_IN_PLACE : 0) | (ask->reduce == PS_MEAN ? PLAN_KEY_MEAN : 0);
+    if (ask->op == PLAN_KEY_MERGE)
         key.segment_bytes = ask->piece * key.size;
-    if ((err = agenda_get(&c->agendas, &key, &a, e)) != PS_OK)
+    if ((err = plan_schedule_get(&c->schedules, &key, &a, e)) != PS_OK)
         return err;
     if ((w = group_work_new(c, a)) == NULL) {
-        agenda_put(&c->agendas, a);
+        plan_schedule_put(&c->schedules, a);
         return ps_fail(e, PS_ERR_NOMEM, "no memory for an operation");
     }
-    w->signature = group_ask_signature(ask, &a->plan);
+    w->signature = group_request_signature(ask, &a->plan);
     w->buffer[PLAN_IN] = (uint8_t *)ask->in;
     w->buffer[PLAN_OUT] = ask->out;
     w->dtype = ask->dtype;
@@ -85,8 +86,8 @@ group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now
 /* ---- Frames in ---- */
 
 void
-group_core_place(struct group_core *c, uint32_t from, const struct frame_head *head, const struct frame_part **parts,
-                 size_t *n)
+group_core_payload_dest(struct group_core *c, uint32_t from, const struct frame_head *head,
+                        const struct frame_part **parts, size_t *n)
 {
     struct group_peer *p = &c->peers[from];
     const struct plan_step *s;
@@ -99,12 +100,12 @@ group_core_place(struct group_core *c, uint32_t from, const struct frame_head *h
     if (head->payload_len <= GROUP_EAGER_MAX || head->type != MSG_GROUP_DATA || c->failed)
         return;
     w = group_find(c, group_id_mirror(head->request), from);
-    if (w == NULL || w->done || w->disputed || (k = w->agenda->peer_of[from]) == AGENDA_NOBODY)
+    if (w == NULL || w->done || w->disputed || (k = w->schedule->peer_of[from]) == PLAN_NO_PEER)
         return;
     side = &w->sides[k];
-    if (side->held.first != NULL || side->received >= side->ready)
+    if (side->kept.first != NULL || side->received >= side->ready)
         return;
-    s = &w->agenda->plan.step[w->agenda->peers[k].receive[side->received]];
+    s = &w->schedule->plan.step[w->schedule->peers[k].receive[side->received]];
     bytes = (uint64_t)s->len * w->size;
     if (s->kind != PLAN_RECEIVE || round_up(bytes, 4) != head->payload_len)
         return;
@@ -129,7 +130,7 @@ early_new(struct group_core *c, struct group_peer *p, uint64_t id, const struct 
         return;
     }
     if (head->payload_len > 0 && !MUTATION(GROUP_EARLY_LOST))
-        group_hold(c, p, &early->held, head->payload_len, payload);
+        group_keep_message(c, p, &early->kept, head->payload_len, payload);
 }
 
 /* Was this started here before? Then it is over, and nobody has a part in it who did not say so. */
@@ -149,8 +150,8 @@ was_started(const struct group_core *c, const struct group_peer *p, uint64_t id)
 }
 
 static void
-work_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta,
-          const void *payload)
+work_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta,
+              const void *payload)
 {
     uint64_t id = group_id_mirror(head->request);
     struct group_work *w = group_find(c, id, p->rank);
@@ -179,7 +180,7 @@ work_came(struct group_core *c, struct group_peer *p, const struct frame_head *h
         early_new(c, p, id, &s, ready, head, payload);
         return;
     }
-    group_work_heard(c, w, p, &s, ready);
+    group_work_announced(c, w, p, &s, ready);
     if (head->payload_len > 0 && !c->failed && !w->disputed)
         group_work_message(c, w, p, head->payload_len, payload);
     if (!c->failed)
@@ -191,7 +192,7 @@ work_came(struct group_core *c, struct group_peer *p, const struct frame_head *h
 }
 
 static void
-data_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *payload)
+data_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *payload)
 {
     uint64_t id = group_id_mirror(head->request);
     struct group_work *w = group_find(c, id, p->rank);
@@ -202,13 +203,13 @@ data_came(struct group_core *c, struct group_peer *p, const struct frame_head *h
     else if (w != NULL)
         group_work_message(c, w, p, head->payload_len, payload);
     else if ((early = group_early_find(&p->early, id)) != NULL)
-        group_hold(c, p, &early->held, head->payload_len, payload);
+        group_keep_message(c, p, &early->kept, head->payload_len, payload);
     else
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of an operation that is not there");
 }
 
 static void
-ready_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
+ready_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
 {
     uint64_t id = group_id_mirror(head->request);
     struct group_work *w = group_find(c, id, p->rank);
@@ -219,7 +220,7 @@ ready_came(struct group_core *c, struct group_peer *p, const struct frame_head *
     if (group_ready_decode(head, meta, &ready, &e) != PS_OK) {
         group_fail(c, p->rank, &e);
     } else if (w != NULL) {
-        group_work_asked(c, w, p, ready);
+        group_work_ready_received(c, w, p, ready);
         if (!c->failed && p->stalled)
             group_peer_unstall(c, p);
         if (!c->failed) /* else it may be gone */
@@ -232,7 +233,7 @@ ready_came(struct group_core *c, struct group_peer *p, const struct frame_head *
 }
 
 static void
-vote_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
+vote_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
 {
     struct group_signature s;
     struct ps_error e;
@@ -243,11 +244,11 @@ vote_came(struct group_core *c, struct group_peer *p, const struct frame_head *h
     else if (group_work_decode(head, meta, &s, &ready, &e) != PS_OK)
         group_fail(c, p->rank, &e);
     else
-        group_vote_came(c, p, head->request, &s);
+        group_vote_received(c, p, head->request, &s);
 }
 
 static void
-ping_came(struct group_core *c, struct group_peer *p, const struct frame_head *head)
+ping_received(struct group_core *c, struct group_peer *p, const struct frame_head *head)
 {
     struct group_send *s = group_send_new(c, p->rank);
 
@@ -273,28 +274,28 @@ group_core_frame(struct group_core *c, uint32_t from, const struct frame_head *h
     }
     switch (head->type) {
     case MSG_GROUP_WORK:
-        work_came(c, p, head, meta, payload);
+        work_received(c, p, head, meta, payload);
         return;
     case MSG_GROUP_DATA:
-        data_came(c, p, head, payload);
+        data_received(c, p, head, payload);
         return;
     case MSG_GROUP_READY:
-        ready_came(c, p, head, meta);
+        ready_received(c, p, head, meta);
         return;
     case MSG_GROUP_VOTE:
-        vote_came(c, p, head, meta);
+        vote_received(c, p, head, meta);
         return;
     case MSG_GROUP_PING:
-        ping_came(c, p, head);
+        ping_received(c, p, head);
         return;
     case MSG_GROUP_PONG:
-        group_pong_came(c, p, head, meta);
+        group_pong_received(c, p, head, meta);
         return;
     case MSG_GROUP_ABORT:
-        group_abort_came(c, p, head, meta);
+        group_abort_received(c, p, head, meta);
         return;
     case MSG_GROUP_BYE:
-        group_bye_came(c, p);
+        group_bye_received(c, p);
         return;
     default:
         group_fail_with(c, from, PS_ERR_PROTOCOL, "a frame of type %u within a group", head->type);
@@ -333,10 +334,10 @@ make_peers(struct group_core *c)
         struct group_peer *p = &c->peers[r];
 
         p->rank = r;
-        if ((p->farewell = calloc(1, room)) == NULL)
+        if ((p->final_frame = calloc(1, room)) == NULL)
             return false;
-        p->farewell->own = true;
-        p->farewell->to = r;
+        p->final_frame->own = true;
+        p->final_frame->to = r;
     }
     return true;
 }
@@ -355,10 +356,10 @@ group_core_new(const struct group_core_config *config, struct group_core **out, 
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a group of %u ranks", config->ranks);
     }
     c->queue_end = &c->queue;
-    agenda_cache_init(&c->agendas, &(struct agenda_group){.ranks = config->ranks,
-                                                          .rank = config->rank,
-                                                          .host = c->config.host,
-                                                          .shared_memory = config->shared_memory});
+    plan_cache_init(&c->schedules, &(struct plan_group){.ranks = config->ranks,
+                                                        .rank = config->rank,
+                                                        .host = c->config.host,
+                                                        .shared_memory = config->shared_memory});
     *out = c;
     return PS_OK;
 }
@@ -369,11 +370,11 @@ group_core_free(struct group_core *c)
     if (c == NULL)
         return;
     group_works_free(c);
-    agenda_cache_finish(&c->agendas);
+    plan_cache_finish(&c->schedules);
     group_sends_free(c);
     for (uint32_t r = 0; c->peers != NULL && r < c->config.ranks; r++) {
         group_early_clear(&c->peers[r].early);
-        free(c->peers[r].farewell);
+        free(c->peers[r].final_frame);
     }
     for (uint32_t r = 0; c->config.names != NULL && r < c->config.ranks; r++)
         free((char *)c->config.names[r]);
@@ -410,17 +411,17 @@ group_core_changes(const struct group_core *c)
 char *
 group_core_explain(struct group_core *c, size_t count, enum ps_dtype dtype)
 {
-    struct plan_ask ask = {.op = PLAN_ALL_REDUCE,
-                           .ranks = c->config.ranks,
-                           .rank = c->config.rank,
-                           .host = c->config.host,
-                           .count = count,
-                           .size = ps_dtype_size(dtype),
-                           .in_place = true,
-                           .algorithm = c->config.algorithm,
-                           .segment_bytes = c->config.segment_bytes,
-                           .shared_memory = c->config.shared_memory};
-    struct plan p;
+    struct plan_request ask = {.op = PLAN_ALL_REDUCE,
+                               .ranks = c->config.ranks,
+                               .rank = c->config.rank,
+                               .host = c->config.host,
+                               .count = count,
+                               .size = ps_dtype_size(dtype),
+                               .in_place = true,
+                               .algorithm = c->config.algorithm,
+                               .segment_bytes = c->config.segment_bytes,
+                               .shared_memory = c->config.shared_memory};
+    struct plan_plan p;
     char *text;
 
     if (ask.size == 0 || plan_make(&ask, &p, NULL) != PS_OK)

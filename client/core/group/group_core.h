@@ -3,13 +3,13 @@
  *
  *     group_core_new(&config, &core, &e);
  *     group_core_start(core, &ask, now, &work, &e);         // an operation of the caller's
- *     group_core_place(), group_core_frame()                // what another rank sent
+ *     group_core_payload_dest(), group_core_frame()         // what another rank sent
  *     group_core_sent(core, send, result)                   // a frame of ours was taken by the link
  *     group_core_ended(core, rank, &why, now)               // another rank's link has ended
  *     group_core_time(core, now)                            // now and then, at group_core_next_time() at the latest
  *     while (group_core_next_action(core, &action)) ...     // after each of these, until it says that there is none
  *
- * An operation is carried out by its agenda: the steps of this rank, each of which waits for some before it. To every
+ * An operation is carried out by its schedule: the steps of this rank, each of which waits for some before it. To every
  * rank that it exchanges messages with, the first frame of an operation is GROUP_WORK: what is being done, and how many
  * of the operation's messages can be taken at once. Then GROUP_DATA: messages, in the order of the plan; no numbers are
  * needed, since both sides have the same list of them.
@@ -29,8 +29,8 @@
  * - a connection is always read: there is no message that must wait in it, before others that could go on. Two
  *   operations that need each other's connections can therefore not hold each other up, whatever their order;
  * - memory is bounded: GROUP_AHEAD_BYTES for each other rank, whatever it sends;
- * - an operation ends if its plan ends when every SEND waits for the step that takes it (tests/unit/test_plan_run.c
- * shows that for all plans), and all ranks have started it.
+ * - an operation ends if its plan ends when every SEND waits for the step that takes it
+ * (tests/unit/client/core/plan/test_plan_run.c shows that for all plans), and all ranks have started it.
  *
  * Failure is of the whole group. The first rank that has evidence (an end without goodbye, bytes that make no sense,
  * another operation under the same number, a deadline) drops what is queued and says GROUP_ABORT with who was guilty to
@@ -46,7 +46,7 @@
 #ifndef CLIENT_COLLECTIVE_GROUP_CORE_H
 #define CLIENT_COLLECTIVE_GROUP_CORE_H
 
-#include "client/core/group/group_ask.h"
+#include "client/core/group/group_request.h"
 #include "client/core/group/group_wire.h"
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
@@ -93,7 +93,7 @@ void group_core_free(struct group_core *c);
 /* ---- Operations ---- */
 
 /* Errors: INVALID (an argument), LIMIT, NOMEM; or why the group has failed. Nothing was started then. */
-enum ps_err group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now_ms,
+enum ps_err group_core_start(struct group_core *c, const struct group_request *ask, uint64_t now_ms,
                              struct group_work **out, struct ps_error *e) PS_MUST_USE;
 
 bool group_work_done(const struct group_work *w);
@@ -107,8 +107,8 @@ void group_work_free(struct group_core *c, struct group_work *w);
 /* ---- What happens ---- */
 
 /* A frame with a payload has begun: where its payload goes. *n parts, valid until the frame is whole; 0: it is lent. */
-void group_core_place(struct group_core *c, uint32_t from, const struct frame_head *head,
-                      const struct frame_part **parts, size_t *n);
+void group_core_payload_dest(struct group_core *c, uint32_t from, const struct frame_head *head,
+                             const struct frame_part **parts, size_t *n);
 
 /* A whole frame; payload is NULL when there is none or it was placed. */
 void group_core_frame(struct group_core *c, uint32_t from, const struct frame_head *head, const void *meta,
@@ -158,7 +158,7 @@ struct group_send {
 
 /* send_room bytes, aligned to 16. */
 static inline void *
-group_send_room(struct group_send *s)
+group_send_user_data(struct group_send *s)
 {
     return (uint8_t *)s + round_up(sizeof *s, 16);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/core/group/group_inside.h"
+#include "client/core/group/group_internal.h"
 #include "common/core/base/mutation.h"
 
 #define PING_ROUNDS 2 /* within one operation's time-out: at 1/2 and 3/4 of it */
@@ -12,15 +12,15 @@
 
 /* The last frame to everybody: there for each of them in any case. */
 static void
-queue_farewells(struct group_core *c)
+queue_final_frames(struct group_core *c)
 {
     for (uint32_t r = 0; r < c->config.ranks; r++) {
-        struct group_send *s = c->peers[r].farewell;
+        struct group_send *s = c->peers[r].final_frame;
 
         if (r == c->config.rank || c->peers[r].bye)
             continue;
-        s->head = c->farewell;
-        s->head_len = c->farewell_len;
+        s->head = c->final_frame;
+        s->head_len = c->final_frame_len;
         group_send_queue(c, s);
     }
 }
@@ -47,7 +47,7 @@ group_fail(struct group_core *c, uint32_t guilty, const struct ps_error *e)
     c->guilty = guilty;
     c->error = *e;
     snprintf(c->error.peer, sizeof c->error.peer, "%s", c->config.names[guilty]);
-    c->farewell_len = group_abort_encode(e->code, guilty, e->text, c->farewell);
+    c->final_frame_len = group_abort_encode(e->code, guilty, e->text, c->final_frame);
     c->dispute.active = false;
     group_sends_drop(c);
     for (uint32_t r = 0; r < c->config.ranks; r++)
@@ -55,7 +55,7 @@ group_fail(struct group_core *c, uint32_t guilty, const struct ps_error *e)
     c->cut = !MUTATION(GROUP_NOT_CUT);
     c->changes++;
     end_all(c, MUTATION(GROUP_ENDS_WELL) ? PS_OK : e->code);
-    queue_farewells(c);
+    queue_final_frames(c);
 }
 
 void
@@ -77,15 +77,15 @@ group_core_goodbye(struct group_core *c)
         c->cut = true;
         end_all(c, PS_ERR_CANCELLED);
     }
-    group_bye_encode(c->farewell);
-    c->farewell_len = FRAME_HEAD_SIZE;
-    queue_farewells(c);
+    group_bye_encode(c->final_frame);
+    c->final_frame_len = FRAME_HEAD_SIZE;
+    queue_final_frames(c);
 }
 
 /* ---- What others say of the end ---- */
 
 void
-group_abort_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
+group_abort_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
 {
     char text[GROUP_ABORT_TEXT_MAX + 1];
     struct ps_error e;
@@ -106,13 +106,13 @@ group_abort_came(struct group_core *c, struct group_peer *p, const struct frame_
 static bool
 waits_for(const struct group_work *w, const struct group_peer *p)
 {
-    uint32_t k = w->agenda->peer_of[p->rank];
-    const struct agenda_peer *ap;
+    uint32_t k = w->schedule->peer_of[p->rank];
+    const struct plan_peer *ap;
 
-    if (k == AGENDA_NOBODY)
+    if (k == PLAN_NO_PEER)
         return false;
-    ap = &w->agenda->peers[k];
-    return w->sides[k].received + w->sides[k].held.len < ap->receives || w->sides[k].sent < ap->sends;
+    ap = &w->schedule->peers[k];
+    return w->sides[k].received + w->sides[k].kept.len < ap->receives || w->sides[k].sent < ap->sends;
 }
 
 static const char *
@@ -146,7 +146,7 @@ group_check_byes(struct group_core *c, const struct group_work *w)
 }
 
 void
-group_bye_came(struct group_core *c, struct group_peer *p)
+group_bye_received(struct group_core *c, struct group_peer *p)
 {
     p->bye = true;
     c->byes++;
@@ -189,7 +189,7 @@ ping_all(struct group_core *c)
 }
 
 void
-group_pong_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
+group_pong_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
 {
     struct ps_error e;
     uint64_t started;
@@ -229,9 +229,9 @@ guilty_of(const struct group_core *c, const struct group_work *w)
     if (behind != c->config.rank)
         return behind;
     if (waited == c->config.rank) /* only the links still have something of it */
-        for (uint32_t k = 0; k < w->agenda->peers_len; k++)
-            if (c->peers[w->agenda->peers[k].rank].queued > 0)
-                return w->agenda->peers[k].rank;
+        for (uint32_t k = 0; k < w->schedule->peers_len; k++)
+            if (c->peers[w->schedule->peers[k].rank].queued > 0)
+                return w->schedule->peers[k].rank;
     return waited;
 }
 

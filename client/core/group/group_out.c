@@ -1,19 +1,19 @@
 /* What a work says to one of its peers: that it was started, which messages can be taken, and the messages. */
-#include "client/core/group/group_inside.h"
+#include "client/core/group/group_internal.h"
 
 /* The message of this step, in s, whose head is written. */
 static void
 fill_message(struct group_work *w, struct group_peer *p, struct group_send *s, uint32_t step)
 {
     static const uint8_t zeros[4];
-    const struct plan_step *ps = &w->agenda->plan.step[step];
+    const struct plan_step *ps = &w->schedule->plan.step[step];
     uint64_t bytes = group_step_bytes(w, step);
 
     s->work = w;
     s->step = step;
     s->bytes = bytes;
     if (bytes > 0)
-        s->parts[s->parts_len++] = (struct span){group_place(w, ps->buffer, ps->offset), bytes};
+        s->parts[s->parts_len++] = (struct span){group_buffer_at(w, ps->buffer, ps->offset), bytes};
     if (bytes % 4 != 0)
         s->parts[s->parts_len++] = (struct span){zeros, 4 - bytes % 4};
     w->outs++;
@@ -24,7 +24,7 @@ fill_message(struct group_work *w, struct group_peer *p, struct group_send *s, u
 static bool
 may_send(const struct group_work *w, uint32_t k, struct group_peer *p)
 {
-    const struct agenda_peer *ap = &w->agenda->peers[k];
+    const struct plan_peer *ap = &w->schedule->peers[k];
     const struct group_side *side = &w->sides[k];
     uint64_t bytes;
 
@@ -45,7 +45,7 @@ static uint32_t
 next_message(struct group_work *w, uint32_t k, struct group_peer *p)
 {
     struct group_side *side = &w->sides[k];
-    uint32_t step = w->agenda->peers[k].send[side->sent];
+    uint32_t step = w->schedule->peers[k].send[side->sent];
 
     if (side->sent >= side->asked)
         p->ahead += group_message_cost(group_step_bytes(w, step));
@@ -57,9 +57,9 @@ next_message(struct group_work *w, uint32_t k, struct group_peer *p)
  * where little is sent. Not where the peer has something that can be taken now: it may wait to hear that. Then it waits
  * for nothing of this rank's but that message. */
 static bool
-comes_with_message(const struct group_work *w, uint32_t k)
+has_first_message(const struct group_work *w, uint32_t k)
 {
-    const struct agenda_peer *ap = &w->agenda->peers[k];
+    const struct plan_peer *ap = &w->schedule->peers[k];
     uint64_t bytes;
 
     if (w->sides[k].ready > 0 || ap->sends == 0 || w->needs[ap->send[0]] == 0)
@@ -70,29 +70,29 @@ comes_with_message(const struct group_work *w, uint32_t k)
 
 /* GROUP_WORK, with the first message in it if that is a small one that may go. False: not now. */
 static bool
-announce(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
+group_out_announce(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
 {
     struct group_side *side = &w->sides[k];
     uint64_t bytes = 0;
     struct group_send *s;
     bool with;
 
-    if (!side->heard && p->unheard >= GROUP_AHEAD_WORKS) {
+    if (!side->peer_announced && p->unmatched >= GROUP_AHEAD_WORKS) {
         p->stalled = true;
         return false;
     }
     if ((s = group_send_new(c, p->rank)) == NULL)
         return false;
-    with =
-        may_send(w, k, p) && (bytes = group_step_bytes(w, w->agenda->peers[k].send[0])) > 0 && bytes <= GROUP_EAGER_MAX;
+    with = may_send(w, k, p) && (bytes = group_step_bytes(w, w->schedule->peers[k].send[0])) > 0 &&
+           bytes <= GROUP_EAGER_MAX;
     group_work_encode(w->id, &w->signature, side->ready, with ? round_up(bytes, 4) : 0, s->room);
     s->head_len = FRAME_HEAD_SIZE + GROUP_WORK_SIZE;
     if (with)
         fill_message(w, p, s, next_message(w, k, p));
     group_send_queue(c, s);
     side->announced = true;
-    side->told = side->ready;
-    p->unheard += !side->heard;
+    side->ready_sent = side->ready;
+    p->unmatched += !side->peer_announced;
     return true;
 }
 
@@ -116,30 +116,30 @@ send_messages(struct group_core *c, struct group_work *w, uint32_t k, struct gro
 
 /* Say which messages can be taken, early enough that the peer need not wait for it, and not for each of them. */
 static void
-tell_ready(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
+send_ready(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
 {
     struct group_side *side = &w->sides[k];
     struct group_send *s;
 
-    if (side->ready == side->told ||
-        (side->ready < w->agenda->peers[k].receives && side->told > side->received + GROUP_READY_LOW))
+    if (side->ready == side->ready_sent ||
+        (side->ready < w->schedule->peers[k].receives && side->ready_sent > side->received + GROUP_READY_LOW))
         return;
     if ((s = group_send_new(c, p->rank)) == NULL)
         return;
     group_ready_encode(w->id, side->ready, s->room);
     s->head_len = FRAME_HEAD_SIZE + GROUP_READY_SIZE;
-    side->told = side->ready;
+    side->ready_sent = side->ready;
     group_send_queue(c, s);
 }
 
 void
-group_work_tell(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
+group_work_flush_peer(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
 {
-    if (!w->sides[k].announced && (comes_with_message(w, k) || !announce(c, w, k, p)))
+    if (!w->sides[k].announced && (has_first_message(w, k) || !group_out_announce(c, w, k, p)))
         return;
     if (w->done)
         return;
-    tell_ready(c, w, k, p);
+    send_ready(c, w, k, p);
     if (!w->done)
         send_messages(c, w, k, p);
 }

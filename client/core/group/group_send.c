@@ -1,7 +1,7 @@
 /* Frames out: made, queued, handed out as actions, and given back by the link that had them. */
 #include <stdlib.h>
 
-#include "client/core/group/group_inside.h"
+#include "client/core/group/group_internal.h"
 #include "common/core/base/mutation.h"
 
 struct group_send *

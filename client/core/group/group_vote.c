@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/core/group/group_inside.h"
+#include "client/core/group/group_internal.h"
 
 const struct group_signature *
 group_own_signature(const struct group_core *c, uint64_t id)
@@ -31,7 +31,7 @@ votes_like(const struct group_core *c, uint32_t rank)
 
 /* The lowest rank of those who are most. */
 static uint32_t
-most(const struct group_core *c)
+group_vote_majority(const struct group_core *c)
 {
     uint32_t best = UINT32_MAX, best_votes = 0;
 
@@ -58,8 +58,8 @@ first_other(const struct group_core *c, uint32_t right)
 }
 
 static void
-blame(struct group_core *c, uint32_t guilty, const struct group_signature *theirs, uint32_t right,
-      const struct group_signature *ours, uint64_t id)
+group_vote_fail(struct group_core *c, uint32_t guilty, const struct group_signature *theirs, uint32_t right,
+                const struct group_signature *ours, uint64_t id)
 {
     char was[160], is[160];
 
@@ -70,24 +70,24 @@ blame(struct group_core *c, uint32_t guilty, const struct group_signature *their
 }
 
 static void
-decide(struct group_core *c, bool now)
+group_vote_decide(struct group_core *c, bool now)
 {
     struct group_dispute *d = &c->dispute;
     uint32_t known = 0, right, other;
 
     for (uint32_t r = 0; r < c->config.ranks; r++)
         known += d->votes[r].known || c->peers[r].bye;
-    if ((right = most(c)) == UINT32_MAX)
+    if ((right = group_vote_majority(c)) == UINT32_MAX)
         return;
     other = first_other(c, right);
     if (other == UINT32_MAX || (!now && known < c->config.ranks && 2 * votes_like(c, right) <= c->config.ranks))
         return;
-    blame(c, other, &d->votes[other].signature, right, &d->votes[right].signature, d->id);
+    group_vote_fail(c, other, &d->votes[other].signature, right, &d->votes[right].signature, d->id);
 }
 
 /* Tell all others what this rank has started, if it has. */
 static void
-vote(struct group_core *c)
+group_vote_send(struct group_core *c)
 {
     struct group_dispute *d = &c->dispute;
     const struct group_signature *own = group_own_signature(c, d->id);
@@ -128,14 +128,14 @@ open_dispute(struct group_core *c, uint64_t id)
 }
 
 void
-group_vote_came(struct group_core *c, struct group_peer *p, uint64_t id, const struct group_signature *theirs)
+group_vote_received(struct group_core *c, struct group_peer *p, uint64_t id, const struct group_signature *theirs)
 {
     if (!open_dispute(c, id))
         return;
     c->dispute.votes[p->rank] = (struct group_vote){true, *theirs};
-    vote(c);
+    group_vote_send(c);
     if (!c->failed)
-        decide(c, false);
+        group_vote_decide(c, false);
 }
 
 void
@@ -145,14 +145,14 @@ group_vote_mismatch(struct group_core *c, struct group_peer *p, uint64_t id, con
     uint32_t own = c->config.rank;
 
     if (group_id_lane(id) == GROUP_LANE_ALL) {
-        group_vote_came(c, p, id, theirs);
+        group_vote_received(c, p, id, theirs);
         return;
     }
     w = group_find(c, id, p->rank); /* between two: the lower rank is right */
     if (p->rank > own)
-        blame(c, p->rank, theirs, own, &w->signature, id);
+        group_vote_fail(c, p->rank, theirs, own, &w->signature, id);
     else
-        blame(c, own, &w->signature, p->rank, theirs, id);
+        group_vote_fail(c, own, &w->signature, p->rank, theirs, id);
 }
 
 void
@@ -160,15 +160,15 @@ group_vote_started(struct group_core *c, uint64_t id)
 {
     if (c->dispute.id != id)
         return;
-    vote(c);
+    group_vote_send(c);
     if (!c->failed)
-        decide(c, false);
+        group_vote_decide(c, false);
 }
 
 void
 group_vote_time(struct group_core *c)
 {
-    decide(c, true);
+    group_vote_decide(c, true);
     if (!c->failed)
         c->dispute.due_ms = UINT64_MAX; /* nobody differs, as far as is known: the operation's deadline ends it */
 }

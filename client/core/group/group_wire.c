@@ -11,14 +11,14 @@
 
 /* Numbers one behind the other. */
 static uint8_t *
-put(uint8_t *at, uint64_t value, int bytes)
+group_wire_put(uint8_t *at, uint64_t value, int bytes)
 {
     put_le(at, value, bytes);
     return at + bytes;
 }
 
 static uint64_t
-get(const uint8_t **at, int bytes)
+group_wire_get(const uint8_t **at, int bytes)
 {
     uint64_t value = get_le(*at, bytes);
 
@@ -39,7 +39,7 @@ head_put(uint8_t *out, enum msg_type type, uint64_t id, uint32_t meta_len, uint6
 }
 
 static enum ps_err
-expect(const struct frame_head *head, const char *what, uint32_t meta_len, bool payload, struct ps_error *e)
+group_wire_expect(const struct frame_head *head, const char *what, uint32_t meta_len, bool payload, struct ps_error *e)
 {
     if (head->meta_len != meta_len || (head->payload_len > 0 && !payload))
         return ps_fail(e, PS_ERR_PROTOCOL, "a %s of %u bytes with %llu of payload", what, head->meta_len,
@@ -89,14 +89,14 @@ group_signature_text(const struct group_signature *s, char *out, size_t size)
 static void
 signature_put(uint8_t *at, const struct group_signature *s, uint32_t ready)
 {
-    at = put(at, s->count, 8);
-    at = put(at, s->segment_bytes, 8);
-    at = put(at, s->root, 4);
-    at = put(at, s->op, 1);
-    at = put(at, s->dtype, 1);
-    at = put(at, s->reduce, 1);
-    at = put(at, s->algorithm, 1);
-    at = put(at, ready, 4);
+    at = group_wire_put(at, s->count, 8);
+    at = group_wire_put(at, s->segment_bytes, 8);
+    at = group_wire_put(at, s->root, 4);
+    at = group_wire_put(at, s->op, 1);
+    at = group_wire_put(at, s->dtype, 1);
+    at = group_wire_put(at, s->reduce, 1);
+    at = group_wire_put(at, s->algorithm, 1);
+    at = group_wire_put(at, ready, 4);
     memset(at, 0, GROUP_WORK_SIZE - 28);
 }
 
@@ -113,16 +113,16 @@ group_work_decode(const struct frame_head *head, const void *meta, struct group_
     const uint8_t *at = meta;
     enum ps_err err;
 
-    if ((err = expect(head, "GROUP_WORK", GROUP_WORK_SIZE, true, e)) != PS_OK)
+    if ((err = group_wire_expect(head, "GROUP_WORK", GROUP_WORK_SIZE, true, e)) != PS_OK)
         return err;
-    s->count = get(&at, 8);
-    s->segment_bytes = get(&at, 8);
-    s->root = (uint32_t)get(&at, 4);
-    s->op = (uint8_t)get(&at, 1);
-    s->dtype = (uint8_t)get(&at, 1);
-    s->reduce = (uint8_t)get(&at, 1);
-    s->algorithm = (uint8_t)get(&at, 1);
-    *ready = (uint32_t)get(&at, 4);
+    s->count = group_wire_get(&at, 8);
+    s->segment_bytes = group_wire_get(&at, 8);
+    s->root = (uint32_t)group_wire_get(&at, 4);
+    s->op = (uint8_t)group_wire_get(&at, 1);
+    s->dtype = (uint8_t)group_wire_get(&at, 1);
+    s->reduce = (uint8_t)group_wire_get(&at, 1);
+    s->algorithm = (uint8_t)group_wire_get(&at, 1);
+    *ready = (uint32_t)group_wire_get(&at, 4);
     return PS_OK;
 }
 
@@ -141,7 +141,7 @@ group_data_encode(uint64_t id, uint64_t payload_len, uint8_t *out)
 void
 group_ready_encode(uint64_t id, uint32_t ready, uint8_t *out)
 {
-    put(head_put(out, MSG_GROUP_READY, id, GROUP_READY_SIZE, 0), ready, GROUP_READY_SIZE);
+    group_wire_put(head_put(out, MSG_GROUP_READY, id, GROUP_READY_SIZE, 0), ready, GROUP_READY_SIZE);
 }
 
 enum ps_err
@@ -150,9 +150,9 @@ group_ready_decode(const struct frame_head *head, const void *meta, uint32_t *re
     const uint8_t *at = meta;
     enum ps_err err;
 
-    if ((err = expect(head, "GROUP_READY", GROUP_READY_SIZE, false, e)) != PS_OK)
+    if ((err = group_wire_expect(head, "GROUP_READY", GROUP_READY_SIZE, false, e)) != PS_OK)
         return err;
-    *ready = (uint32_t)get(&at, 4);
+    *ready = (uint32_t)group_wire_get(&at, 4);
     return PS_OK;
 }
 
@@ -167,7 +167,7 @@ group_ping_encode(uint64_t number, uint8_t *out)
 void
 group_pong_encode(uint64_t number, uint64_t started, uint8_t *out)
 {
-    put(head_put(out, MSG_GROUP_PONG, number, GROUP_PONG_SIZE, 0), started, GROUP_PONG_SIZE);
+    group_wire_put(head_put(out, MSG_GROUP_PONG, number, GROUP_PONG_SIZE, 0), started, GROUP_PONG_SIZE);
 }
 
 enum ps_err
@@ -176,9 +176,9 @@ group_pong_decode(const struct frame_head *head, const void *meta, uint64_t *sta
     const uint8_t *at = meta;
     enum ps_err err;
 
-    if ((err = expect(head, "GROUP_PONG", GROUP_PONG_SIZE, false, e)) != PS_OK)
+    if ((err = group_wire_expect(head, "GROUP_PONG", GROUP_PONG_SIZE, false, e)) != PS_OK)
         return err;
-    *started = get(&at, 8);
+    *started = group_wire_get(&at, 8);
     return PS_OK;
 }
 
@@ -190,10 +190,10 @@ group_abort_encode(enum ps_err code, uint32_t rank, const char *text, uint8_t *o
     uint32_t len = (uint32_t)strnlen(text, GROUP_ABORT_TEXT_MAX), meta_len = 16 + len;
     uint8_t *at = head_put(out, MSG_GROUP_ABORT, 0, meta_len, 0);
 
-    at = put(at, (uint64_t)code, 4);
-    at = put(at, rank, 4);
-    at = put(at, len, 4);
-    at = put(at, 0, 4);
+    at = group_wire_put(at, (uint64_t)code, 4);
+    at = group_wire_put(at, rank, 4);
+    at = group_wire_put(at, len, 4);
+    at = group_wire_put(at, 0, 4);
     memcpy(at, text, len);
     memset(at + len, 0, frame_pad(meta_len));
     return FRAME_HEAD_SIZE + meta_len + frame_pad(meta_len);
@@ -208,10 +208,10 @@ group_abort_decode(const struct frame_head *head, const void *meta, enum ps_err 
 
     if (head->meta_len < 16 || head->meta_len > GROUP_ABORT_MAX || head->payload_len > 0)
         return ps_fail(e, PS_ERR_PROTOCOL, "a GROUP_ABORT of %u bytes", head->meta_len);
-    number = (uint32_t)get(&at, 4);
-    *rank = (uint32_t)get(&at, 4);
-    len = (uint32_t)get(&at, 4);
-    get(&at, 4);
+    number = (uint32_t)group_wire_get(&at, 4);
+    *rank = (uint32_t)group_wire_get(&at, 4);
+    len = (uint32_t)group_wire_get(&at, 4);
+    group_wire_get(&at, 4);
     if (len != head->meta_len - 16)
         return ps_fail(e, PS_ERR_PROTOCOL, "a GROUP_ABORT of %u bytes with a text of %u", head->meta_len, len);
     *code = number != PS_OK && number < PS_ERR_COUNT ? (enum ps_err)number : PS_ERR_INTERNAL;
@@ -236,18 +236,18 @@ group_hello_encode(enum msg_type type, const struct group_hello *h, uint8_t *out
     uint32_t meta_len = GROUP_HELLO_FIXED + cluster + name;
     uint8_t *at = head_put(out, type, 0, meta_len, 0);
 
-    at = put(at, h->group, 8);
-    at = put(at, h->epoch, 8);
-    at = put(at, h->incarnation, 8);
-    at = put(at, h->rank, 4);
-    at = put(at, h->ranks, 4);
-    at = put(at, h->to, 4);
-    at = put(at, cluster, 4);
-    at = put(at, name, 4);
-    at = put(at, 0, 4);
-    at = put(at, h->share_token, 8);
-    at = put(at, h->share_pid, 4);
-    at = put(at, h->share_fd, 4);
+    at = group_wire_put(at, h->group, 8);
+    at = group_wire_put(at, h->epoch, 8);
+    at = group_wire_put(at, h->incarnation, 8);
+    at = group_wire_put(at, h->rank, 4);
+    at = group_wire_put(at, h->ranks, 4);
+    at = group_wire_put(at, h->to, 4);
+    at = group_wire_put(at, cluster, 4);
+    at = group_wire_put(at, name, 4);
+    at = group_wire_put(at, 0, 4);
+    at = group_wire_put(at, h->share_token, 8);
+    at = group_wire_put(at, h->share_pid, 4);
+    at = group_wire_put(at, h->share_fd, 4);
     memcpy(at, h->cluster, cluster);
     memcpy(at + cluster, h->name, name);
     memset(at + cluster + name, 0, frame_pad(meta_len));
@@ -262,18 +262,18 @@ group_hello_decode(const struct frame_head *head, const void *meta, struct group
 
     if (head->meta_len < GROUP_HELLO_FIXED || head->payload_len > 0)
         return ps_fail(e, PS_ERR_PROTOCOL, "a GROUP_HELLO of %u bytes", head->meta_len);
-    *h = (struct group_hello){.group = get(&at, 8)};
-    h->epoch = get(&at, 8);
-    h->incarnation = get(&at, 8);
-    h->rank = (uint32_t)get(&at, 4);
-    h->ranks = (uint32_t)get(&at, 4);
-    h->to = (uint32_t)get(&at, 4);
-    cluster = (uint32_t)get(&at, 4);
-    name = (uint32_t)get(&at, 4);
-    get(&at, 4);
-    h->share_token = get(&at, 8);
-    h->share_pid = (uint32_t)get(&at, 4);
-    h->share_fd = (uint32_t)get(&at, 4);
+    *h = (struct group_hello){.group = group_wire_get(&at, 8)};
+    h->epoch = group_wire_get(&at, 8);
+    h->incarnation = group_wire_get(&at, 8);
+    h->rank = (uint32_t)group_wire_get(&at, 4);
+    h->ranks = (uint32_t)group_wire_get(&at, 4);
+    h->to = (uint32_t)group_wire_get(&at, 4);
+    cluster = (uint32_t)group_wire_get(&at, 4);
+    name = (uint32_t)group_wire_get(&at, 4);
+    group_wire_get(&at, 4);
+    h->share_token = group_wire_get(&at, 8);
+    h->share_pid = (uint32_t)group_wire_get(&at, 4);
+    h->share_fd = (uint32_t)group_wire_get(&at, 4);
     if (cluster > GROUP_HELLO_NAME_MAX || name > GROUP_HELLO_NAME_MAX ||
         head->meta_len != GROUP_HELLO_FIXED + cluster + name)
         return ps_fail(e, PS_ERR_PROTOCOL, "a GROUP_HELLO of %u bytes with names of %u and %u", head->meta_len, cluster,

@@ -15,7 +15,7 @@ plan_alone(struct plan_build *b)
 
 /* What is read or written there. */
 static size_t
-scratch_used(const struct plan *p)
+scratch_used(const struct plan_plan *p)
 {
     size_t end = 0;
 
@@ -31,7 +31,7 @@ scratch_used(const struct plan *p)
 }
 
 enum ps_err
-plan_make(const struct plan_ask *ask, struct plan *out, struct ps_error *e)
+plan_make(const struct plan_request *ask, struct plan_plan *out, struct ps_error *e)
 {
     static void (*const algorithms[])(struct plan_build * b) = {
         [PS_ALGORITHM_DIRECT] = plan_direct,
@@ -45,7 +45,7 @@ plan_make(const struct plan_ask *ask, struct plan *out, struct ps_error *e)
 
     ps_assert(ask->ranks >= 1 && ask->ranks <= PS_GROUP_RANKS_MAX && ask->rank < ask->ranks && ask->size >= 1);
     ps_assert(ask->root < ask->ranks && (size_t)ask->algorithm < ARRAY_LEN(algorithms));
-    *out = (struct plan){.algorithm = ask->algorithm, .segment_bytes = ask->segment_bytes};
+    *out = (struct plan_plan){.algorithm = ask->algorithm, .segment_bytes = ask->segment_bytes};
     if (out->algorithm == PS_ALGORITHM_AUTO)
         out->algorithm = plan_choose(ask);
     if (out->segment_bytes == 0)
@@ -65,8 +65,8 @@ plan_make(const struct plan_ask *ask, struct plan *out, struct ps_error *e)
 }
 
 void
-plan_finish(struct plan *p)
+plan_finish(struct plan_plan *p)
 {
     free(p->step);
-    *p = (struct plan){0};
+    *p = (struct plan_plan){0};
 }

@@ -1,7 +1,7 @@
 /* The schedule of a collective: what one rank sends, receives, reduces and copies, and in which order. Pure: numbers
  * in, a list of steps out, the same on every machine.
  *
- *     struct plan_ask ask = {.op = PLAN_ALL_REDUCE, .ranks = 4, .rank = 1, .host = hosts, .count = n, .size = 4};
+ *     struct plan_request ask = {.op = PLAN_ALL_REDUCE, .ranks = 4, .rank = 1, .host = hosts, .count = n, .size = 4};
  *     plan_make(&ask, &plan, &e);
  *     for each step i whose needs are done: carry it out
  *     plan_finish(&plan);
@@ -65,7 +65,7 @@ struct plan_step {
     uint32_t needs[PLAN_NEEDS_MAX];    /* indices of earlier steps, or PLAN_NONE */
 };
 
-struct plan_ask {
+struct plan_request {
     enum plan_op op;
     uint32_t ranks, rank, root;
     const uint32_t *host; /* [ranks]: equal numbers are one machine; NULL: each its own */
@@ -79,7 +79,7 @@ struct plan_ask {
     bool shared_memory;          /* between ranks of one host: other thresholds */
 };
 
-struct plan {
+struct plan_plan {
     enum ps_algorithm algorithm; /* chosen; never AUTO */
     size_t segment_bytes;
     size_t scratch; /* elements of PLAN_SCRATCH that this rank needs */
@@ -88,13 +88,13 @@ struct plan {
 };
 
 /* What AUTO becomes. Every rank chooses the same from the same numbers. */
-enum ps_algorithm plan_choose(const struct plan_ask *ask);
-size_t plan_choose_segment(const struct plan_ask *ask, enum ps_algorithm algorithm);
+enum ps_algorithm plan_choose(const struct plan_request *ask);
+size_t plan_choose_segment(const struct plan_request *ask, enum ps_algorithm algorithm);
 
 /* PS_ERR_NOMEM, PS_ERR_LIMIT (more than PLAN_STEPS_MAX steps: larger segments would do). */
 #define PLAN_STEPS_MAX (1u << 20)
-enum ps_err plan_make(const struct plan_ask *ask, struct plan *out, struct ps_error *e) PS_MUST_USE;
-void plan_finish(struct plan *p); /* accepts zeroed and finished ones */
+enum ps_err plan_make(const struct plan_request *ask, struct plan_plan *out, struct ps_error *e) PS_MUST_USE;
+void plan_finish(struct plan_plan *p); /* accepts zeroed and finished ones */
 
 /* Parts to their ranks, and what those make of them to all: a reduction whose arithmetic is the caller's. PLAN_IN and
  * PLAN_OUT, which do not overlap, are a slot for each rank, of `slot` elements in pieces of at most `piece`.
@@ -105,10 +105,10 @@ void plan_finish(struct plan *p); /* accepts zeroed and finished ones */
  * MERGE reads piece i of all slots of OUT but this rank's, and writes it in this rank's slot of IN. Afterwards the
  * other slots of OUT are what their ranks have merged; this rank's own lies in IN. Whoever merges does so in one place,
  * so all ranks end with the same bits. size: bytes of an element. */
-enum ps_err plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size, struct plan *out,
+enum ps_err plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size, struct plan_plan *out,
                        struct ps_error *e) PS_MUST_USE;
 
 /* One line for each step, for ps_group_explain(): heap, NULL when out of memory. */
-char *plan_text(const struct plan_ask *ask, const struct plan *p);
+char *plan_text(const struct plan_request *ask, const struct plan_plan *p);
 
 #endif

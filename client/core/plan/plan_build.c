@@ -29,7 +29,7 @@ struct needs {
 /* ---- Steps ---- */
 
 static void *
-grown(struct plan_build *b, void *array, uint32_t n, uint32_t *max, size_t size)
+build_grown(struct plan_build *b, void *array, uint32_t n, uint32_t *max, size_t size)
 {
     uint32_t wanted = *max == 0 ? 16 : 2 * *max;
     void *more;
@@ -48,7 +48,7 @@ grown(struct plan_build *b, void *array, uint32_t n, uint32_t *max, size_t size)
 static uint32_t
 step_append(struct plan_build *b, const struct plan_step *s)
 {
-    struct plan *p = b->plan;
+    struct plan_plan *p = b->plan;
 
     if (b->err != PS_OK)
         return PLAN_NONE;
@@ -56,7 +56,7 @@ step_append(struct plan_build *b, const struct plan_step *s)
         b->err = PS_ERR_LIMIT;
         return PLAN_NONE;
     }
-    p->step = grown(b, p->step, p->steps, &b->steps_max, sizeof *p->step);
+    p->step = build_grown(b, p->step, p->steps, &b->steps_max, sizeof *p->step);
     if (b->err != PS_OK)
         return PLAN_NONE;
     p->step[p->steps] = *s;
@@ -157,7 +157,7 @@ touch_of(const struct plan_build *b, struct build_place p)
 static size_t
 place_offset(const struct plan_build *b, struct build_place p)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
 
     if (p.buffer == PLAN_SCRATCH)
         return b->slots == 0 ? b->grid.edge[p.index] : p.index * b->slot_len;
@@ -184,7 +184,7 @@ place_new(struct plan_build *b, enum plan_buffer to, uint32_t cell)
 /* ---- Who needs whom ---- */
 
 static void
-needs_of_reading(struct plan_build *b, struct build_place first, struct run r, struct needs *needs)
+needs_of_reading(struct plan_build *b, struct build_place first, struct grid_run r, struct needs *needs)
 {
     for (uint32_t i = 0; i < r.to - r.from; i++) {
         const struct build_touch *t = touch_of(b, (struct build_place){first.buffer, first.index + i});
@@ -196,7 +196,7 @@ needs_of_reading(struct plan_build *b, struct build_place first, struct run r, s
 
 /* Readers have the writer among their own needs. */
 static void
-needs_of_writing(struct plan_build *b, struct build_place first, struct run r, struct needs *needs)
+needs_of_writing(struct plan_build *b, struct build_place first, struct grid_run r, struct needs *needs)
 {
     for (uint32_t i = 0; i < r.to - r.from; i++) {
         const struct build_touch *t = touch_of(b, (struct build_place){first.buffer, first.index + i});
@@ -209,12 +209,12 @@ needs_of_writing(struct plan_build *b, struct build_place first, struct run r, s
 }
 
 static void
-touch_read(struct plan_build *b, struct build_place first, struct run r, uint32_t step)
+touch_read(struct plan_build *b, struct build_place first, struct grid_run r, uint32_t step)
 {
     for (uint32_t i = 0; i < r.to - r.from && b->err == PS_OK; i++) {
         struct build_touch *t = touch_of(b, (struct build_place){first.buffer, first.index + i});
 
-        b->reader = grown(b, b->reader, b->readers, &b->readers_max, sizeof *b->reader);
+        b->reader = build_grown(b, b->reader, b->readers, &b->readers_max, sizeof *b->reader);
         if (b->err != PS_OK)
             return;
         b->reader[b->readers] = (struct build_reader){.step = step, .next = t->readers};
@@ -223,7 +223,7 @@ touch_read(struct plan_build *b, struct build_place first, struct run r, uint32_
 }
 
 static void
-touch_write(struct plan_build *b, struct build_place first, struct run r, uint32_t step)
+touch_write(struct plan_build *b, struct build_place first, struct grid_run r, uint32_t step)
 {
     for (uint32_t i = 0; i < r.to - r.from && b->err == PS_OK; i++) {
         struct build_place p = {first.buffer, first.index + i};
@@ -235,7 +235,7 @@ touch_write(struct plan_build *b, struct build_place first, struct run r, uint32
 
 /* A message's cells lie in a row. */
 static struct build_place
-place_of(const struct plan_build *b, struct run r)
+place_of(const struct plan_build *b, struct grid_run r)
 {
     for (uint32_t c = r.from; c < r.to; c++)
         ps_assert(b->at[c].buffer == b->at[r.from].buffer && b->at[c].index - b->at[r.from].index == c - r.from);
@@ -244,7 +244,7 @@ place_of(const struct plan_build *b, struct run r)
 
 /* One step on one message: reads what it reads at *source, writes *to; either may be NULL. */
 static void
-step_on(struct plan_build *b, enum plan_kind kind, uint32_t peer, struct run r, const struct build_place *source,
+step_on(struct plan_build *b, enum plan_kind kind, uint32_t peer, struct grid_run r, const struct build_place *source,
         const struct build_place *to)
 {
     struct plan_step s = local_step(kind);
@@ -273,25 +273,25 @@ step_on(struct plan_build *b, enum plan_kind kind, uint32_t peer, struct run r, 
 
 /* ---- What algorithms say ---- */
 
-struct run
+struct grid_run
 build_pieces(const struct plan_build *b, uint32_t from, uint32_t to)
 {
-    return b->err == PS_OK ? plan_grid_run(&b->grid, from, to) : (struct run){0, 0};
+    return b->err == PS_OK ? plan_grid_run(&b->grid, from, to) : (struct grid_run){0, 0};
 }
 
 bool
-build_next(const struct plan_build *b, struct run *rest, struct run *message)
+build_next(const struct plan_build *b, struct grid_run *rest, struct grid_run *message)
 {
     if (b->err == PS_OK)
         return plan_grid_next(&b->grid, rest, message);
-    *message = (struct run){rest->from, rest->from};
+    *message = (struct grid_run){rest->from, rest->from};
     return false;
 }
 
 void
-build_send(struct plan_build *b, uint32_t peer, struct run r)
+build_send(struct plan_build *b, uint32_t peer, struct grid_run r)
 {
-    struct run m;
+    struct grid_run m;
 
     while (build_next(b, &r, &m)) {
         struct build_place from = place_of(b, m);
@@ -301,9 +301,9 @@ build_send(struct plan_build *b, uint32_t peer, struct run r)
 }
 
 void
-build_receive(struct plan_build *b, uint32_t peer, struct run r, enum plan_buffer to)
+build_receive(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to)
 {
-    struct run m;
+    struct grid_run m;
 
     while (build_next(b, &r, &m)) {
         struct build_place place = place_new(b, to, m.from);
@@ -313,9 +313,9 @@ build_receive(struct plan_build *b, uint32_t peer, struct run r, enum plan_buffe
 }
 
 void
-build_receive_reduce(struct plan_build *b, uint32_t peer, struct run r, enum plan_buffer to)
+build_receive_reduce(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to)
 {
-    struct run m;
+    struct grid_run m;
 
     while (build_next(b, &r, &m)) {
         struct build_place from = place_of(b, m), place = place_new(b, to, m.from);
@@ -325,9 +325,9 @@ build_receive_reduce(struct plan_build *b, uint32_t peer, struct run r, enum pla
 }
 
 void
-build_copy(struct plan_build *b, struct run r, enum plan_buffer to)
+build_copy(struct plan_build *b, struct grid_run r, enum plan_buffer to)
 {
-    struct run m;
+    struct grid_run m;
 
     while (build_next(b, &r, &m)) {
         struct build_place from = place_of(b, m), place = place_new(b, to, m.from);
@@ -341,16 +341,16 @@ build_copy(struct plan_build *b, struct run r, enum plan_buffer to)
 }
 
 bool
-build_lies_in(const struct plan_build *b, struct run r, enum plan_buffer where)
+build_lies_in(const struct plan_build *b, struct grid_run r, enum plan_buffer where)
 {
     return b->err == PS_OK && r.from < r.to &&
            touch_of(b, b->at[r.from]) == touch_of(b, (struct build_place){where, r.from});
 }
 
 void
-build_reduce_local(struct plan_build *b, struct run r, enum plan_buffer source)
+build_reduce_local(struct plan_build *b, struct grid_run r, enum plan_buffer source)
 {
-    struct run m;
+    struct grid_run m;
 
     while (build_next(b, &r, &m)) {
         struct build_place from = {source, m.from}, to = place_of(b, m);
@@ -360,9 +360,9 @@ build_reduce_local(struct plan_build *b, struct run r, enum plan_buffer source)
 }
 
 void
-build_scale(struct plan_build *b, struct run r)
+build_scale(struct plan_build *b, struct grid_run r)
 {
-    struct run m;
+    struct grid_run m;
 
     while (b->ask->mean && build_next(b, &r, &m)) {
         struct build_place at = place_of(b, m);

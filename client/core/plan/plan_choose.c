@@ -52,13 +52,13 @@
 #define SEGMENT_BYTES_TREE (64 * KIB)
 
 static size_t
-bytes_of(const struct plan_ask *a)
+bytes_of(const struct plan_request *a)
 {
     return a->count * a->size;
 }
 
 static bool
-small_enough_for_all(const struct plan_ask *a, const struct hosts *hosts)
+small_enough_for_all(const struct plan_request *a, const struct plan_hosts *hosts)
 {
     size_t most = a->shared_memory ? DIRECT_BYTES_MAX_SHARED : DIRECT_BYTES_MAX, sent = bytes_of(a);
     uint32_t ranks = a->op == PLAN_ALL_REDUCE && hosts->n == 1 ? DIRECT_RANKS_MAX_ONE_HOST : DIRECT_RANKS_MAX;
@@ -69,9 +69,9 @@ small_enough_for_all(const struct plan_ask *a, const struct hosts *hosts)
 }
 
 enum ps_algorithm
-plan_choose(const struct plan_ask *a)
+plan_choose(const struct plan_request *a)
 {
-    struct hosts hosts;
+    struct plan_hosts hosts;
     size_t piece;
 
     if (a->ranks <= 1)
@@ -89,10 +89,10 @@ plan_choose(const struct plan_ask *a)
 
 /* Between hosts a message is on its way while another is added: there smaller ones leave less to wait for. */
 static size_t
-segment_of_pieces(const struct plan_ask *a)
+segment_of_pieces(const struct plan_request *a)
 {
     size_t piece = bytes_of(a) / a->ranks;
-    struct hosts hosts;
+    struct plan_hosts hosts;
 
     hosts_find(a, &hosts);
     if (hosts.n > 1)
@@ -102,7 +102,7 @@ segment_of_pieces(const struct plan_ask *a)
 }
 
 size_t
-plan_choose_segment(const struct plan_ask *a, enum ps_algorithm algorithm)
+plan_choose_segment(const struct plan_request *a, enum ps_algorithm algorithm)
 {
     bool tree = a->op == PLAN_BROADCAST || a->op == PLAN_REDUCE || algorithm == PS_ALGORITHM_HIERARCHICAL;
     size_t segment = tree ? SEGMENT_BYTES_TREE : a->shared_memory ? SEGMENT_BYTES_SHARED : segment_of_pieces(a);

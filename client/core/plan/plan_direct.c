@@ -4,10 +4,10 @@
 
 /* All ranks but this one, beginning after it, so that not all send to one first. */
 static void
-send_to_others(struct plan_build *b, struct run r)
+send_to_others(struct plan_build *b, struct grid_run r)
 {
-    const struct plan_ask *a = b->ask;
-    struct run message;
+    const struct plan_request *a = b->ask;
+    struct grid_run message;
 
     while (build_next(b, &r, &message))
         for (uint32_t i = 1; i < a->ranks; i++)
@@ -17,9 +17,9 @@ send_to_others(struct plan_build *b, struct run r)
 /* x_0 + x_1 + ... into PLAN_OUT, of a run that fits into a message. This rank's own, in `own`, is added when its turn
  * comes; to begin with x_0 and x_1 can be taken at one stroke, as sums commute. */
 static void
-reduce_in_order(struct plan_build *b, struct run r, enum plan_buffer own)
+reduce_in_order(struct plan_build *b, struct grid_run r, enum plan_buffer own)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
 
     if (a->rank >= 2)
         build_receive(b, 0, r, PLAN_OUT);
@@ -33,7 +33,7 @@ reduce_in_order(struct plan_build *b, struct run r, enum plan_buffer own)
 
 /* In place, what this rank gives would be overwritten while it is still being sent, or before its turn. */
 static enum plan_buffer
-keep_own(struct plan_build *b, struct run r)
+keep_own(struct plan_build *b, struct grid_run r)
 {
     if (!b->ask->in_place)
         return PLAN_IN;
@@ -44,7 +44,7 @@ keep_own(struct plan_build *b, struct run r)
 static void
 all_reduce(struct plan_build *b)
 {
-    struct run r, message;
+    struct grid_run r, message;
     enum plan_buffer own;
 
     build_grid(b, 1);
@@ -58,8 +58,8 @@ all_reduce(struct plan_build *b)
 static void
 reduce_scatter(struct plan_build *b)
 {
-    const struct plan_ask *a = b->ask;
-    struct run own, message;
+    const struct plan_request *a = b->ask;
+    struct grid_run own, message;
     enum plan_buffer kept;
 
     build_grid(b, a->ranks);
@@ -77,8 +77,8 @@ reduce_scatter(struct plan_build *b)
 static void
 all_gather(struct plan_build *b)
 {
-    const struct plan_ask *a = b->ask;
-    struct run own;
+    const struct plan_request *a = b->ask;
+    struct grid_run own;
 
     build_grid(b, a->ranks);
     own = build_pieces(b, a->rank, a->rank + 1);
@@ -92,9 +92,9 @@ all_gather(struct plan_build *b)
 }
 
 static void
-broadcast(struct plan_build *b)
+direct_broadcast(struct plan_build *b)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
 
     build_grid(b, 1);
     if (a->rank == a->root)
@@ -106,8 +106,8 @@ broadcast(struct plan_build *b)
 static void
 reduce_to_root(struct plan_build *b)
 {
-    const struct plan_ask *a = b->ask;
-    struct run r, message;
+    const struct plan_request *a = b->ask;
+    struct grid_run r, message;
     enum plan_buffer own;
 
     build_grid(b, 1);
@@ -122,9 +122,9 @@ reduce_to_root(struct plan_build *b)
 }
 
 static void
-barrier(struct plan_build *b)
+direct_barrier(struct plan_build *b)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
 
     for (uint32_t i = 1; i < a->ranks; i++)
         build_signal(b, PLAN_SEND, (a->rank + i) % a->ranks, PLAN_NONE);
@@ -136,8 +136,8 @@ void
 plan_direct(struct plan_build *b)
 {
     static void (*const ops[])(struct plan_build * b) = {
-        [PLAN_ALL_REDUCE] = all_reduce, [PLAN_REDUCE_SCATTER] = reduce_scatter, [PLAN_ALL_GATHER] = all_gather,
-        [PLAN_BROADCAST] = broadcast,   [PLAN_REDUCE] = reduce_to_root,         [PLAN_BARRIER] = barrier,
+        [PLAN_ALL_REDUCE] = all_reduce,      [PLAN_REDUCE_SCATTER] = reduce_scatter, [PLAN_ALL_GATHER] = all_gather,
+        [PLAN_BROADCAST] = direct_broadcast, [PLAN_REDUCE] = reduce_to_root,         [PLAN_BARRIER] = direct_barrier,
     };
 
     ops[b->ask->op](b);

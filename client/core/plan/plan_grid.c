@@ -54,16 +54,16 @@ plan_grid_finish(struct plan_grid *g)
     *g = (struct plan_grid){0};
 }
 
-struct run
+struct grid_run
 plan_grid_run(const struct plan_grid *g, uint32_t from, uint32_t to)
 {
-    return (struct run){g->first[from], g->first[to]};
+    return (struct grid_run){g->first[from], g->first[to]};
 }
 
 bool
-plan_grid_next(const struct plan_grid *g, struct run *rest, struct run *message)
+plan_grid_next(const struct plan_grid *g, struct grid_run *rest, struct grid_run *message)
 {
-    *message = (struct run){rest->from, rest->from};
+    *message = (struct grid_run){rest->from, rest->from};
     if (rest->from >= rest->to)
         return false;
     do
@@ -74,7 +74,7 @@ plan_grid_next(const struct plan_grid *g, struct run *rest, struct run *message)
 }
 
 size_t
-plan_grid_len(const struct plan_grid *g, struct run r)
+plan_grid_len(const struct plan_grid *g, struct grid_run r)
 {
     return g->edge[r.to] - g->edge[r.from];
 }
@@ -85,6 +85,6 @@ plan_grid_widest(const struct plan_grid *g)
     size_t widest = 0;
 
     for (uint32_t c = 0; c < g->cells; c++)
-        widest = MAX(widest, plan_grid_len(g, (struct run){c, c + 1}));
+        widest = MAX(widest, plan_grid_len(g, (struct grid_run){c, c + 1}));
     return widest;
 }

@@ -12,7 +12,7 @@
 #include "client/core/plan/plan.h"
 
 /* A run of cells: [from, to). */
-struct run {
+struct grid_run {
     uint32_t from, to;
 };
 
@@ -30,12 +30,12 @@ enum ps_err plan_grid_make(struct plan_grid *g, size_t count, uint32_t pieces, s
 void plan_grid_finish(struct plan_grid *g);
 
 /* Cells of the pieces [from, to). */
-struct run plan_grid_run(const struct plan_grid *g, uint32_t from, uint32_t to);
+struct grid_run plan_grid_run(const struct plan_grid *g, uint32_t from, uint32_t to);
 
 /* The first message of a run: what is left of it stays in *rest. False when nothing is left. */
-bool plan_grid_next(const struct plan_grid *g, struct run *rest, struct run *message);
+bool plan_grid_next(const struct plan_grid *g, struct grid_run *rest, struct grid_run *message);
 
-size_t plan_grid_len(const struct plan_grid *g, struct run r); /* elements */
-size_t plan_grid_widest(const struct plan_grid *g);            /* of the longest cell */
+size_t plan_grid_len(const struct plan_grid *g, struct grid_run r); /* elements */
+size_t plan_grid_widest(const struct plan_grid *g);                 /* of the longest cell */
 
 #endif

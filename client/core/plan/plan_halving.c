@@ -12,7 +12,7 @@
 #include "client/core/plan/plan_build.h"
 
 struct halving {
-    const struct team *team;
+    const struct plan_team *team;
     uint32_t m, pairs; /* m + pairs == n */
     uint32_t v;        /* this rank among the m; its pair's first of two */
     bool second;       /* of a pair */
@@ -31,7 +31,7 @@ halving_pieces(uint32_t n)
 }
 
 static struct halving
-halving_of(const struct team *t, bool by_rank)
+halving_of(const struct plan_team *t, bool by_rank)
 {
     struct halving h = {.team = t, .m = halving_pieces(t->n), .by_rank = by_rank};
 
@@ -44,16 +44,17 @@ halving_of(const struct team *t, bool by_rank)
 
 /* The member that acts for v of the m; for v == m, n. */
 static uint32_t
-acting(const struct halving *h, uint32_t v)
+halving_acting_rank(const struct halving *h, uint32_t v)
 {
     return v < h->pairs ? 2 * v : v + h->pairs;
 }
 
 /* What belongs to `size` of the m from v on. */
-static struct run
+static struct grid_run
 span_of(const struct plan_build *b, const struct halving *h, uint32_t v, uint32_t size)
 {
-    return h->by_rank ? build_pieces(b, acting(h, v), acting(h, v + size)) : build_pieces(b, v, v + size);
+    return h->by_rank ? build_pieces(b, halving_acting_rank(h, v), halving_acting_rank(h, v + size))
+                      : build_pieces(b, v, v + size);
 }
 
 static uint32_t
@@ -64,10 +65,10 @@ other_of_pair(const struct halving *h)
 
 /* The pair becomes one: the first has the sums of both. */
 static void
-fold(struct plan_build *b, const struct halving *h, enum plan_buffer aside)
+halving_fold(struct plan_build *b, const struct halving *h, enum plan_buffer aside)
 {
     uint32_t other = other_of_pair(h), middle = b->grid.pieces / 2;
-    struct run low = build_pieces(b, 0, middle), high = build_pieces(b, middle, b->grid.pieces);
+    struct grid_run low = build_pieces(b, 0, middle), high = build_pieces(b, middle, b->grid.pieces);
 
     if (h->second) {
         build_send(b, other, low);
@@ -83,10 +84,10 @@ fold(struct plan_build *b, const struct halving *h, enum plan_buffer aside)
 /* Of `size` of the m, this one's half is kept and added to, the other half given away. What nobody else adds to after
  * that may lie where it is wanted. */
 static void
-halve(struct plan_build *b, const struct halving *h, enum plan_buffer aside, enum plan_buffer final)
+halving_halve(struct plan_build *b, const struct halving *h, enum plan_buffer aside, enum plan_buffer final)
 {
     for (uint32_t half = h->m / 2; half >= 1 && b->err == PS_OK; half /= 2) {
-        uint32_t kept = h->v & ~(half - 1), other = team_rank(h->team, acting(h, h->v ^ half));
+        uint32_t kept = h->v & ~(half - 1), other = team_rank(h->team, halving_acting_rank(h, h->v ^ half));
 
         build_send(b, other, span_of(b, h, kept ^ half, half));
         build_receive_reduce(b, other, span_of(b, h, kept, half), half == 1 && !h->paired ? final : aside);
@@ -97,7 +98,7 @@ static void
 double_up(struct plan_build *b, const struct halving *h)
 {
     for (uint32_t have = 1; have < h->m && b->err == PS_OK; have *= 2) {
-        uint32_t from = h->v & ~(have - 1), other = team_rank(h->team, acting(h, h->v ^ have));
+        uint32_t from = h->v & ~(have - 1), other = team_rank(h->team, halving_acting_rank(h, h->v ^ have));
 
         build_send(b, other, span_of(b, h, from, have));
         build_receive(b, other, span_of(b, h, from ^ have, have), PLAN_OUT);
@@ -105,12 +106,12 @@ double_up(struct plan_build *b, const struct halving *h)
 }
 
 /* What fits a small message: in each round all of it instead of halves, and nothing is to be brought back (recursive
- * doubling). The sums are the same as those of halve(), since what each rank adds is what the other adds. A round may
- * not overwrite what it sends, so they go to and fro between two buffers, and end in PLAN_OUT. */
+ * doubling). The sums are the same as those of halving_halve(), since what each rank adds is what the other adds. A
+ * round may not overwrite what it sends, so they go to and fro between two buffers, and end in PLAN_OUT. */
 static void
 exchange_all(struct plan_build *b, const struct halving *h)
 {
-    struct run all = build_pieces(b, 0, b->grid.pieces);
+    struct grid_run all = build_pieces(b, 0, b->grid.pieces);
     uint32_t other = h->paired ? other_of_pair(h) : 0;
     bool aside = false; /* of PLAN_OUT: where the first sums go */
 
@@ -126,7 +127,7 @@ exchange_all(struct plan_build *b, const struct halving *h)
     else if (!aside && build_lies_in(b, all, PLAN_OUT))
         build_copy(b, all, PLAN_SCRATCH);
     for (uint32_t half = h->m / 2; half >= 1 && b->err == PS_OK; half /= 2, aside = !aside) {
-        uint32_t to = team_rank(h->team, acting(h, h->v ^ half));
+        uint32_t to = team_rank(h->team, halving_acting_rank(h, h->v ^ half));
 
         build_send(b, to, all);
         build_receive_reduce(b, to, all, aside ? PLAN_SCRATCH : PLAN_OUT);
@@ -137,22 +138,22 @@ exchange_all(struct plan_build *b, const struct halving *h)
 }
 
 void
-halving_all_reduce(struct plan_build *b, const struct team *t)
+halving_all_reduce(struct plan_build *b, const struct plan_team *t)
 {
     struct halving h = halving_of(t, false);
-    struct run all = build_pieces(b, 0, b->grid.pieces), own = span_of(b, &h, h.v, 1);
+    struct grid_run all = build_pieces(b, 0, b->grid.pieces), own = span_of(b, &h, h.v, 1);
 
     if (b->ask->count <= MIN(b->grid.segment, HALVING_EXCHANGE_BYTES / b->ask->size)) {
         exchange_all(b, &h);
         return;
     }
     if (h.paired)
-        fold(b, &h, PLAN_OUT);
+        halving_fold(b, &h, PLAN_OUT);
     if (h.second) {
         build_receive(b, other_of_pair(&h), all, PLAN_OUT);
         return;
     }
-    halve(b, &h, PLAN_OUT, PLAN_OUT);
+    halving_halve(b, &h, PLAN_OUT, PLAN_OUT);
     build_scale(b, own);
     double_up(b, &h);
     if (h.paired)
@@ -160,17 +161,17 @@ halving_all_reduce(struct plan_build *b, const struct team *t)
 }
 
 static void
-reduce_scatter(struct plan_build *b, const struct team *t)
+reduce_scatter(struct plan_build *b, const struct plan_team *t)
 {
     struct halving h = halving_of(t, true);
-    struct run own = build_pieces(b, t->me, t->me + 1);
+    struct grid_run own = build_pieces(b, t->me, t->me + 1);
 
     if (h.paired)
-        fold(b, &h, build_aside(b));
+        halving_fold(b, &h, build_aside(b));
     if (h.second) {
         build_receive(b, other_of_pair(&h), own, PLAN_OUT);
     } else {
-        halve(b, &h, build_aside(b), PLAN_OUT);
+        halving_halve(b, &h, build_aside(b), PLAN_OUT);
         if (h.paired)
             build_send(b, other_of_pair(&h), build_pieces(b, t->me + 1, t->me + 2));
         build_copy(b, own, PLAN_OUT);
@@ -179,10 +180,10 @@ reduce_scatter(struct plan_build *b, const struct team *t)
 }
 
 static void
-all_gather(struct plan_build *b, const struct team *t)
+all_gather(struct plan_build *b, const struct plan_team *t)
 {
     struct halving h = halving_of(t, true);
-    struct run own = build_pieces(b, t->me, t->me + 1);
+    struct grid_run own = build_pieces(b, t->me, t->me + 1);
 
     if (h.second) {
         uint32_t other = other_of_pair(&h);
@@ -206,8 +207,8 @@ all_gather(struct plan_build *b, const struct team *t)
 void
 plan_halving(struct plan_build *b)
 {
-    const struct plan_ask *a = b->ask;
-    struct team all = {.n = a->ranks, .me = a->rank};
+    const struct plan_request *a = b->ask;
+    struct plan_team all = {.n = a->ranks, .me = a->rank};
 
     switch (a->op) {
     case PLAN_ALL_REDUCE:

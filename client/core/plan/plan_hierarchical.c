@@ -11,16 +11,16 @@
 #define CHAIN_MESSAGES_MIN(n) (2 * (n))
 
 struct levels {
-    struct hosts hosts;
+    struct plan_hosts hosts;
     uint32_t inside[PS_GROUP_RANKS_MAX], leader[PS_GROUP_RANKS_MAX];
-    struct team host;    /* this rank's, its leader first */
-    struct team leaders; /* hosts in their order; me only where leads */
+    struct plan_team host;    /* this rank's, its leader first */
+    struct plan_team leaders; /* hosts in their order; me only where leads */
     bool leads;
 };
 
 /* rooted: the root leads its host, and its host comes first. */
 static void
-levels_find(const struct plan_ask *a, bool rooted, struct levels *l)
+levels_find(const struct plan_request *a, bool rooted, struct levels *l)
 {
     uint32_t mine, first;
 
@@ -53,7 +53,7 @@ shape_for(const struct plan_build *b, uint32_t members)
 /* ---- All-reduce ---- */
 
 /* The piece that this host's ring sends in this round. */
-static struct run
+static struct grid_run
 ring_piece(const struct plan_build *b, const struct levels *l, uint32_t round)
 {
     uint32_t i = (l->leaders.me + 2 * b->grid.pieces - 1 - round) % b->grid.pieces;
@@ -82,7 +82,7 @@ all_reduce_between(struct plan_build *b, const struct levels *l, bool ring)
 static void
 all_reduce(struct plan_build *b, const struct levels *l)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
     bool ring = a->count * a->size / l->hosts.n >= RING_PIECE_BYTES_MIN || l->hosts.n == 1;
     enum tree_shape shape;
 
@@ -100,9 +100,9 @@ all_reduce(struct plan_build *b, const struct levels *l)
 
 /* Between leaders: each sends the others what is theirs, and adds what it gets, in the order of hosts after its own. */
 static void
-exchange(struct plan_build *b, const struct levels *l, enum plan_buffer aside)
+hierarchical_exchange(struct plan_build *b, const struct levels *l, enum plan_buffer aside)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
     uint32_t n = l->hosts.n, me = l->leaders.me;
 
     for (uint32_t i = 1; i < n; i++)
@@ -118,14 +118,14 @@ exchange(struct plan_build *b, const struct levels *l, enum plan_buffer aside)
 static void
 reduce_scatter(struct plan_build *b, const struct levels *l)
 {
-    const struct plan_ask *a = b->ask;
-    struct run own;
+    const struct plan_request *a = b->ask;
+    struct grid_run own;
 
     build_grid(b, a->ranks);
     own = build_pieces(b, a->rank, a->rank + 1);
     tree_reduce(b, &l->host, shape_for(b, l->host.n), build_pieces(b, 0, a->ranks), build_aside(b), build_aside(b));
     if (l->leads) {
-        exchange(b, l, build_aside(b));
+        hierarchical_exchange(b, l, build_aside(b));
         for (uint32_t i = 1; i < l->host.n; i++)
             build_send(b, l->inside[i], build_pieces(b, l->inside[i], l->inside[i] + 1));
         build_copy(b, own, PLAN_OUT);
@@ -154,7 +154,7 @@ parts_of_host(struct plan_build *b, const struct levels *l, uint32_t host, enum 
 
 /* Down the chain of a host in the order in which its leader gets them: its own host's first, then round the ring. */
 static void
-spread(struct plan_build *b, const struct levels *l)
+hierarchical_spread(struct plan_build *b, const struct levels *l)
 {
     uint32_t n = l->hosts.n, me = l->host.me;
 
@@ -171,9 +171,9 @@ spread(struct plan_build *b, const struct levels *l)
 static void
 all_gather(struct plan_build *b, const struct levels *l)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
     uint32_t n = l->hosts.n, me = l->leaders.me;
-    struct run own;
+    struct grid_run own;
 
     build_grid(b, a->ranks);
     own = build_pieces(b, a->rank, a->rank + 1);
@@ -186,15 +186,15 @@ all_gather(struct plan_build *b, const struct levels *l)
         parts_of_host(b, l, me + n - round, PLAN_SEND, team_rank(&l->leaders, me + 1), PLAN_NONE);
         parts_of_host(b, l, me + 2 * n - 1 - round, PLAN_RECEIVE, team_rank(&l->leaders, me + n - 1), PLAN_NONE);
     }
-    spread(b, l);
+    hierarchical_spread(b, l);
 }
 
 /* ---- Broadcast, reduce, barrier ---- */
 
 static void
-broadcast(struct plan_build *b, const struct levels *l)
+hierarchical_broadcast(struct plan_build *b, const struct levels *l)
 {
-    struct run rest, message;
+    struct grid_run rest, message;
 
     build_grid(b, 1);
     rest = build_pieces(b, 0, 1);
@@ -209,7 +209,7 @@ static void
 reduce_to_root(struct plan_build *b, const struct levels *l)
 {
     enum plan_buffer final = b->ask->rank == b->ask->root ? PLAN_OUT : PLAN_SCRATCH;
-    struct run rest, message;
+    struct grid_run rest, message;
 
     build_grid(b, 1);
     build_window(b, TREE_WINDOW);
@@ -224,7 +224,7 @@ reduce_to_root(struct plan_build *b, const struct levels *l)
 }
 
 static void
-barrier(struct plan_build *b, const struct levels *l)
+hierarchical_barrier(struct plan_build *b, const struct levels *l)
 {
     uint32_t last = PLAN_NONE;
 
@@ -244,10 +244,11 @@ void
 plan_hierarchical(struct plan_build *b)
 {
     static void (*const ops[])(struct plan_build * b, const struct levels *l) = {
-        [PLAN_ALL_REDUCE] = all_reduce, [PLAN_REDUCE_SCATTER] = reduce_scatter, [PLAN_ALL_GATHER] = all_gather,
-        [PLAN_BROADCAST] = broadcast,   [PLAN_REDUCE] = reduce_to_root,         [PLAN_BARRIER] = barrier,
+        [PLAN_ALL_REDUCE] = all_reduce, [PLAN_REDUCE_SCATTER] = reduce_scatter,
+        [PLAN_ALL_GATHER] = all_gather, [PLAN_BROADCAST] = hierarchical_broadcast,
+        [PLAN_REDUCE] = reduce_to_root, [PLAN_BARRIER] = hierarchical_barrier,
     };
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
     struct levels l;
 
     levels_find(a, a->op == PLAN_BROADCAST || a->op == PLAN_REDUCE, &l);

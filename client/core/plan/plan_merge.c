@@ -6,7 +6,7 @@
 struct merge_build {
     uint32_t ranks, rank;
     size_t slot, piece;
-    struct plan *plan;
+    struct plan_plan *plan;
     uint32_t first_receive, first_merge; /* steps */
 };
 
@@ -17,7 +17,8 @@ pieces_of(const struct merge_build *b)
 }
 
 static uint32_t
-add(struct merge_build *b, enum plan_kind kind, uint32_t peer, enum plan_buffer buffer, size_t offset, size_t len)
+merge_add_step(struct merge_build *b, enum plan_kind kind, uint32_t peer, enum plan_buffer buffer, size_t offset,
+               size_t len)
 {
     b->plan->step[b->plan->steps] = (struct plan_step){.kind = kind,
                                                        .peer = peer,
@@ -35,18 +36,19 @@ add_message(struct merge_build *b, enum plan_kind kind, uint32_t peer, uint32_t 
 {
     size_t at = i * b->piece;
 
-    return add(b, kind, peer, kind == PLAN_SEND ? PLAN_IN : PLAN_OUT, slot * b->slot + at, MIN(b->piece, b->slot - at));
+    return merge_add_step(b, kind, peer, kind == PLAN_SEND ? PLAN_IN : PLAN_OUT, slot * b->slot + at,
+                          MIN(b->piece, b->slot - at));
 }
 
 /* The rank that is k further, so that not all send to one first; and the one that is as far behind. */
 static uint32_t
-ahead(const struct merge_build *b, uint32_t k)
+merge_rank_ahead(const struct merge_build *b, uint32_t k)
 {
     return (b->rank + k) % b->ranks;
 }
 
 static uint32_t
-behind(const struct merge_build *b, uint32_t k)
+merge_rank_behind(const struct merge_build *b, uint32_t k)
 {
     return (b->rank + b->ranks - k) % b->ranks;
 }
@@ -59,7 +61,7 @@ add_merge(struct merge_build *b, size_t i)
 
     for (uint32_t k = 1; k < b->ranks; k++) {
         if (n == PLAN_NEEDS_MAX) {
-            step = add(b, PLAN_COPY, PLAN_NONE, PLAN_OUT, 0, 0);
+            step = merge_add_step(b, PLAN_COPY, PLAN_NONE, PLAN_OUT, 0, 0);
             for (n = 0; n < PLAN_NEEDS_MAX; n++)
                 b->plan->step[step].needs[n] = needs[n];
             needs[0] = step;
@@ -67,7 +69,7 @@ add_merge(struct merge_build *b, size_t i)
         }
         needs[n++] = b->first_receive + (uint32_t)i * (b->ranks - 1) + k - 1;
     }
-    step = add(b, PLAN_MERGE, PLAN_NONE, PLAN_IN, b->rank * b->slot + i * b->piece, 0);
+    step = merge_add_step(b, PLAN_MERGE, PLAN_NONE, PLAN_IN, b->rank * b->slot + i * b->piece, 0);
     for (uint32_t k = 0; k < n; k++)
         b->plan->step[step].needs[k] = needs[k];
     return step;
@@ -81,24 +83,25 @@ add_all(struct merge_build *b, uint32_t *merges)
 
     for (size_t i = 0; i < pieces; i++)
         for (uint32_t k = 1; k < b->ranks; k++)
-            add_message(b, PLAN_SEND, ahead(b, k), ahead(b, k), i);
+            add_message(b, PLAN_SEND, merge_rank_ahead(b, k), merge_rank_ahead(b, k), i);
     b->first_receive = b->plan->steps;
     for (size_t i = 0; i < pieces; i++)
         for (uint32_t k = 1; k < b->ranks; k++)
-            add_message(b, PLAN_RECEIVE, behind(b, k), behind(b, k), i);
+            add_message(b, PLAN_RECEIVE, merge_rank_behind(b, k), merge_rank_behind(b, k), i);
     for (size_t i = 0; i < pieces; i++)
         merges[i] = add_merge(b, i);
     for (size_t i = 0; i < pieces; i++)
         for (uint32_t k = 1; k < b->ranks; k++) {
-            step = add_message(b, PLAN_SEND, ahead(b, k), b->rank, i);
+            step = add_message(b, PLAN_SEND, merge_rank_ahead(b, k), b->rank, i);
             b->plan->step[step].needs[0] = merges[i];
-            step = add_message(b, PLAN_RECEIVE, behind(b, k), behind(b, k), i);
+            step = add_message(b, PLAN_RECEIVE, merge_rank_behind(b, k), merge_rank_behind(b, k), i);
             b->plan->step[step].needs[0] = merges[i]; /* which has read what lies there */
         }
 }
 
 enum ps_err
-plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size, struct plan *out, struct ps_error *e)
+plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size, struct plan_plan *out,
+           struct ps_error *e)
 {
     struct merge_build b = {.ranks = ranks, .rank = rank, .slot = slot, .piece = piece, .plan = out};
     size_t pieces, each = 4 * (size_t)(ranks - 1) + 1 + ranks / (PLAN_NEEDS_MAX - 1);
@@ -106,7 +109,7 @@ plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size
 
     ps_assert(ranks >= 1 && rank < ranks && piece >= 1);
     pieces = pieces_of(&b);
-    *out = (struct plan){.algorithm = PS_ALGORITHM_DIRECT, .segment_bytes = piece * size};
+    *out = (struct plan_plan){.algorithm = PS_ALGORITHM_DIRECT, .segment_bytes = piece * size};
     if (pieces > PLAN_STEPS_MAX / each)
         return ps_fail(e, PS_ERR_LIMIT, "parts of %zu elements in messages of %zu are more than %u steps", slot, piece,
                        PLAN_STEPS_MAX);

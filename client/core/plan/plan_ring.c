@@ -4,32 +4,33 @@
  * one is on its way while another is added. A broadcast or reduce is a chain, one link less than the ring. */
 #include "client/core/plan/plan_build.h"
 
-static struct run
-piece(const struct plan_build *b, uint32_t i)
+static struct grid_run
+ring_piece(const struct plan_build *b, uint32_t i)
 {
     i %= b->grid.pieces;
     return build_pieces(b, i, i + 1);
 }
 
 void
-ring_reduce_scatter(struct plan_build *b, const struct team *t, enum plan_buffer partial, enum plan_buffer final)
+ring_reduce_scatter(struct plan_build *b, const struct plan_team *t, enum plan_buffer partial, enum plan_buffer final)
 {
     uint32_t next = team_rank(t, t->me + 1), before = team_rank(t, t->me + t->n - 1);
 
     for (uint32_t round = 0; round + 1 < t->n && b->err == PS_OK; round++) {
-        build_send(b, next, piece(b, t->me + 2 * t->n - 1 - round));
-        build_receive_reduce(b, before, piece(b, t->me + 2 * t->n - 2 - round), round + 2 < t->n ? partial : final);
+        build_send(b, next, ring_piece(b, t->me + 2 * t->n - 1 - round));
+        build_receive_reduce(b, before, ring_piece(b, t->me + 2 * t->n - 2 - round),
+                             round + 2 < t->n ? partial : final);
     }
 }
 
 void
-ring_all_gather(struct plan_build *b, const struct team *t)
+ring_all_gather(struct plan_build *b, const struct plan_team *t)
 {
     uint32_t next = team_rank(t, t->me + 1), before = team_rank(t, t->me + t->n - 1);
 
     for (uint32_t round = 0; round + 1 < t->n && b->err == PS_OK; round++) {
-        build_send(b, next, piece(b, t->me + t->n - round));
-        build_receive(b, before, piece(b, t->me + 2 * t->n - 1 - round), PLAN_OUT);
+        build_send(b, next, ring_piece(b, t->me + t->n - round));
+        build_receive(b, before, ring_piece(b, t->me + 2 * t->n - 1 - round), PLAN_OUT);
     }
 }
 
@@ -53,10 +54,10 @@ struct rounds {
 };
 
 /* One cell of a piece; none if the piece has fewer. */
-static struct run
-cell(const struct plan_build *b, uint32_t i, uint32_t slice)
+static struct grid_run
+ring_cell(const struct plan_build *b, uint32_t i, uint32_t slice)
 {
-    struct run r = piece(b, i);
+    struct grid_run r = ring_piece(b, i);
 
     r.from = r.from + slice < r.to ? r.from + slice : r.to;
     r.to = r.from < r.to ? r.from + 1 : r.to;
@@ -79,9 +80,9 @@ ring_round(struct plan_build *b, uint32_t round, uint32_t slice, enum plan_buffe
     uint32_t n = b->ask->ranks, me = b->ask->rank, next = (me + 1) % n, before = (me + n - 1) % n;
     bool adds = round + 1 < n, last = round + 2 == n;
     uint32_t sent = me + 2 * n - 1 - round;
-    struct run got = cell(b, sent - 1, slice);
+    struct grid_run got = ring_cell(b, sent - 1, slice);
 
-    build_send(b, next, cell(b, sent, slice));
+    build_send(b, next, ring_cell(b, sent, slice));
     if (!adds) {
         build_receive(b, before, got, PLAN_OUT);
         return;
@@ -118,9 +119,9 @@ window_of_sums(struct plan_build *b)
 
 /* A token goes round, and once more. */
 static void
-barrier(struct plan_build *b)
+ring_barrier(struct plan_build *b)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
     uint32_t next = (a->rank + 1) % a->ranks, before = (a->rank + a->ranks - 1) % a->ranks, last = PLAN_NONE;
 
     for (int turn = 0; turn < 2; turn++) {
@@ -136,11 +137,11 @@ barrier(struct plan_build *b)
 void
 plan_ring(struct plan_build *b)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
     struct rounds rounds;
 
     if (a->op == PLAN_BARRIER) {
-        barrier(b);
+        ring_barrier(b);
         return;
     }
     if (a->op == PLAN_BROADCAST || a->op == PLAN_REDUCE) {

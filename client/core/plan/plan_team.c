@@ -1,13 +1,13 @@
 #include "client/core/plan/plan_team.h"
 
 uint32_t
-team_rank(const struct team *t, uint32_t member)
+team_rank(const struct plan_team *t, uint32_t member)
 {
     return t->rank != NULL ? t->rank[member % t->n] : member % t->n;
 }
 
 void
-hosts_find(const struct plan_ask *a, struct hosts *h)
+hosts_find(const struct plan_request *a, struct plan_hosts *h)
 {
     uint32_t name[PS_GROUP_RANKS_MAX];
 

@@ -5,19 +5,19 @@
 #include "client/core/plan/plan.h"
 
 /* Those who take part in something, in an order, and this rank's place among them. */
-struct team {
+struct plan_team {
     uint32_t n, me;
     const uint32_t *rank; /* NULL: all ranks in their order */
 };
 
-uint32_t team_rank(const struct team *t, uint32_t member); /* modulo n */
+uint32_t team_rank(const struct plan_team *t, uint32_t member); /* modulo n */
 
 /* The hosts of a group, numbered in the order of their lowest ranks. */
-struct hosts {
+struct plan_hosts {
     uint32_t n;
     uint32_t of[PS_GROUP_RANKS_MAX]; /* by rank */
 };
 
-void hosts_find(const struct plan_ask *ask, struct hosts *h);
+void hosts_find(const struct plan_request *ask, struct plan_hosts *h);
 
 #endif

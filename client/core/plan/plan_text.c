@@ -12,13 +12,13 @@
 
 #define PLAN_LINE_MAX 256
 
-struct lines {
+struct plan_lines {
     char *text;
     size_t len, size;
 };
 
 static const char *
-buffer_name(const struct plan_ask *a, enum plan_buffer buffer)
+buffer_name(const struct plan_request *a, enum plan_buffer buffer)
 {
     static const char *const names[] = {[PLAN_IN] = "in", [PLAN_OUT] = "out", [PLAN_SCRATCH] = "scratch"};
 
@@ -26,13 +26,13 @@ buffer_name(const struct plan_ask *a, enum plan_buffer buffer)
 }
 
 static void
-place_put(struct text *t, const struct plan_ask *a, enum plan_buffer buffer, size_t offset, size_t len)
+place_put(struct text *t, const struct plan_request *a, enum plan_buffer buffer, size_t offset, size_t len)
 {
     text_put(t, "[%zu %zu) of %s", offset, offset + len, buffer_name(a, buffer));
 }
 
 static void
-what_put(struct text *t, const struct plan_ask *a, const struct plan_step *s)
+what_put(struct text *t, const struct plan_request *a, const struct plan_step *s)
 {
     switch (s->kind) {
     case PLAN_SEND:
@@ -85,7 +85,7 @@ needs_put(struct text *t, const struct plan_step *s)
 }
 
 static bool
-line_add(struct lines *l, const char *line, size_t len)
+line_add(struct plan_lines *l, const char *line, size_t len)
 {
     if (l->len + len + 1 > l->size) {
         size_t size = 2 * (l->size + PLAN_LINE_MAX);
@@ -102,7 +102,7 @@ line_add(struct lines *l, const char *line, size_t len)
 }
 
 static void
-head_put(struct text *t, const struct plan_ask *a, const struct plan *p)
+head_put(struct text *t, const struct plan_request *a, const struct plan_plan *p)
 {
     static const char *const algorithms[] = {[PS_ALGORITHM_DIRECT] = "direct",
                                              [PS_ALGORITHM_RING] = "ring",
@@ -123,9 +123,9 @@ head_put(struct text *t, const struct plan_ask *a, const struct plan *p)
 }
 
 char *
-plan_text(const struct plan_ask *ask, const struct plan *p)
+plan_text(const struct plan_request *ask, const struct plan_plan *p)
 {
-    struct lines l = {0};
+    struct plan_lines l = {0};
     char line[PLAN_LINE_MAX];
     struct text t = text_start(line, sizeof line);
     bool fits;

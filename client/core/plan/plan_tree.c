@@ -4,17 +4,17 @@
 
 #define CHILDREN_MAX 32
 
-struct kin {
+struct tree_links {
     uint32_t parent; /* PLAN_NONE: none */
     uint32_t children, child[CHILDREN_MAX];
 };
 
 /* In the binomial tree member i's parent is i without its lowest bit; so behind child i + 2^k there are the 2^k members
  * from it on, as far as there are any. Children in growing order. */
-static struct kin
-kin_of(uint32_t i, uint32_t n, enum tree_shape shape)
+static struct tree_links
+tree_links_of(uint32_t i, uint32_t n, enum tree_shape shape)
 {
-    struct kin k = {.parent = i == 0 ? PLAN_NONE : shape == TREE_CHAIN ? i - 1 : i & (i - 1)};
+    struct tree_links k = {.parent = i == 0 ? PLAN_NONE : shape == TREE_CHAIN ? i - 1 : i & (i - 1)};
 
     if (shape == TREE_CHAIN) {
         if (i + 1 < n)
@@ -28,10 +28,10 @@ kin_of(uint32_t i, uint32_t n, enum tree_shape shape)
 
 /* The largest subtree first: it has the longest way to go. */
 void
-tree_broadcast(struct plan_build *b, const struct team *t, enum tree_shape shape, struct run r)
+tree_broadcast(struct plan_build *b, const struct plan_team *t, enum tree_shape shape, struct grid_run r)
 {
-    struct kin k = kin_of(t->me, t->n, shape);
-    struct run message;
+    struct tree_links k = tree_links_of(t->me, t->n, shape);
+    struct grid_run message;
 
     while (build_next(b, &r, &message)) {
         if (k.parent != PLAN_NONE)
@@ -42,11 +42,11 @@ tree_broadcast(struct plan_build *b, const struct team *t, enum tree_shape shape
 }
 
 void
-tree_reduce(struct plan_build *b, const struct team *t, enum tree_shape shape, struct run r, enum plan_buffer partial,
-            enum plan_buffer final)
+tree_reduce(struct plan_build *b, const struct plan_team *t, enum tree_shape shape, struct grid_run r,
+            enum plan_buffer partial, enum plan_buffer final)
 {
-    struct kin k = kin_of(t->me, t->n, shape);
-    struct run message;
+    struct tree_links k = tree_links_of(t->me, t->n, shape);
+    struct grid_run message;
 
     while (build_next(b, &r, &message)) {
         for (uint32_t c = 0; c < k.children; c++)
@@ -59,9 +59,9 @@ tree_reduce(struct plan_build *b, const struct team *t, enum tree_shape shape, s
 void
 tree_rooted(struct plan_build *b, enum tree_shape shape)
 {
-    const struct plan_ask *a = b->ask;
+    const struct plan_request *a = b->ask;
     uint32_t rank[PS_GROUP_RANKS_MAX];
-    struct team t = {.n = a->ranks, .me = (a->rank + a->ranks - a->root) % a->ranks, .rank = rank};
+    struct plan_team t = {.n = a->ranks, .me = (a->rank + a->ranks - a->root) % a->ranks, .rank = rank};
 
     for (uint32_t i = 0; i < a->ranks; i++)
         rank[i] = (a->root + i) % a->ranks;
@@ -77,7 +77,7 @@ tree_rooted(struct plan_build *b, enum tree_shape shape)
 }
 
 uint32_t
-dissemination(struct plan_build *b, const struct team *t, uint32_t need)
+dissemination(struct plan_build *b, const struct plan_team *t, uint32_t need)
 {
     for (uint32_t step = 1; step < t->n; step <<= 1) {
         uint32_t received;

@@ -23,7 +23,7 @@ check_sizes(size_t params, const uint64_t *elements, struct ps_error *e)
 
 /* The lists at the most that they can be: a bucket has at least one parameter. */
 static bool
-allocate(struct bucket_plan *p, size_t params)
+bucket_plan_allocate(struct bucket_plan *p, size_t params)
 {
     size_t n = MAX(params, 1);
 
@@ -72,7 +72,7 @@ bucket_plan_init(struct bucket_plan *p, size_t params, const uint64_t *elements,
     ps_assert(first_bytes > 0 && bytes > 0);
     if ((err = check_sizes(params, elements, e)) != PS_OK)
         return err;
-    if (!allocate(p, params)) {
+    if (!bucket_plan_allocate(p, params)) {
         bucket_plan_finish(p);
         return ps_fail(e, PS_ERR_NOMEM, "buckets: no memory for a plan of %zu parameters", params);
     }

@@ -12,27 +12,27 @@
 #define WHOSE      16
 
 /* A rank's part of the elements. */
-struct part {
+struct sum_part {
     size_t at, len;
 };
 
-static struct part
+static struct sum_part
 part_of(const struct encoded_sum *s, uint32_t rank)
 {
-    return (struct part){ps_group_part_offset(s->count, s->ranks, rank), ps_group_part(s->count, s->ranks, rank)};
+    return (struct sum_part){ps_group_part_offset(s->count, s->ranks, rank), ps_group_part(s->count, s->ranks, rank)};
 }
 
 /* Piece i of a part. */
-static struct part
-piece_of(struct part p, size_t i)
+static struct sum_part
+piece_of(struct sum_part p, size_t i)
 {
     size_t at = MIN(i * ENCODED_SUM_PIECE, p.len);
 
-    return (struct part){p.at + at, MIN(p.len - at, ENCODED_SUM_PIECE)};
+    return (struct sum_part){p.at + at, MIN(p.len - at, ENCODED_SUM_PIECE)};
 }
 
 static size_t
-pieces(const struct encoded_sum *s)
+encoded_sum_pieces(const struct encoded_sum *s)
 {
     return (s->slot + s->piece - 1) / s->piece;
 }
@@ -91,7 +91,7 @@ words_of(const struct encoded_sum *s, size_t elements)
 }
 
 enum ps_err
-encoded_sum_rooms(struct encoded_sum *s, uint32_t ranks, uint32_t rank, struct ps_error *e)
+encoded_sum_slots(struct encoded_sum *s, uint32_t ranks, uint32_t rank, struct ps_error *e)
 {
     size_t part = ps_group_part(s->count, ranks, 0), most = MAX(MIN(part, ENCODED_SUM_PIECE), (size_t)1); /* largest */
 
@@ -123,7 +123,7 @@ encoded_sum_rooms(struct encoded_sum *s, uint32_t ranks, uint32_t rank, struct p
 static bool
 encode_piece(struct encoded_sum *s, uint32_t rank, size_t i)
 {
-    struct part p = piece_of(part_of(s, rank), i);
+    struct sum_part p = piece_of(part_of(s, rank), i);
     uint32_t *out = piece_at(s, s->out, rank, i);
 
     if (!optimizer_finite(p.len, s->gradient + p.at))
@@ -137,12 +137,12 @@ encode_piece(struct encoded_sum *s, uint32_t rank, size_t i)
 static bool
 encode_all(struct encoded_sum *s)
 {
-    struct part own = part_of(s, s->rank);
+    struct sum_part own = part_of(s, s->rank);
 
     if (!optimizer_finite(own.len, s->gradient + own.at))
         return false;
     for (uint32_t k = 1; k < s->ranks; k++)
-        for (size_t i = 0; i < pieces(s); i++)
+        for (size_t i = 0; i < encoded_sum_pieces(s); i++)
             if (!encode_piece(s, (s->rank + k) % s->ranks, i))
                 return false;
     return true;
@@ -156,7 +156,7 @@ encoded_sum_begin(struct encoded_sum *s, const float *gradient)
     s->merged = 0;
     s->open = s->finite = encode_all(s);
     for (uint32_t rank = 0; rank < s->ranks && !s->finite; rank++)
-        for (size_t i = 0; i < pieces(s); i++)
+        for (size_t i = 0; i < encoded_sum_pieces(s); i++)
             *piece_at(s, s->out, rank, i) = (uint32_t)s->how.kind | NOT_FINITE | s->rank << WHOSE;
 }
 
@@ -203,7 +203,7 @@ is_encoding(const struct encoded_sum *s, const uint32_t *piece, size_t n)
 
 /* What the codec keeps a sum within. */
 static float
-within(float x)
+encoded_sum_clamp(float x)
 {
     x = x > 0x1p127f ? 0x1p127f : x;
     return x < -0x1p127f ? -0x1p127f : x;
@@ -211,7 +211,7 @@ within(float x)
 
 /* In the order of the ranks; this one's gradient as it is, with what was left out before. */
 static void
-sum_piece(struct encoded_sum *s, struct part p, size_t i)
+sum_piece(struct encoded_sum *s, struct sum_part p, size_t i)
 {
     const float *gradient = s->gradient + p.at, *kept = s->kept + p.at, *decoded = s->decoded;
     float *sum = s->sum;
@@ -221,15 +221,15 @@ sum_piece(struct encoded_sum *s, struct part p, size_t i)
             codec_decode(s->how.kind, p.len, piece_at(s, s->in, r, i) + 1, r == 0 ? s->sum : s->decoded);
         else if (r == 0)
             for (size_t k = 0; k < p.len; k++)
-                sum[k] = within(gradient[k] + kept[k]);
+                sum[k] = encoded_sum_clamp(gradient[k] + kept[k]);
         else
             for (size_t k = 0; k < p.len; k++)
-                sum[k] += within(gradient[k] + kept[k]);
+                sum[k] += encoded_sum_clamp(gradient[k] + kept[k]);
         for (size_t k = 0; r != s->rank && r != 0 && k < p.len; k++)
             sum[k] += decoded[k];
     }
     for (size_t k = 0; k < p.len; k++)
-        sum[k] = within(sum[k]);
+        sum[k] = encoded_sum_clamp(sum[k]);
 }
 
 /* The lowest rank whose gradient was not finite, or UINT32_MAX. */
@@ -247,7 +247,7 @@ encoded_sum_merge(void *sum, size_t at)
 {
     struct encoded_sum *s = sum;
     size_t i = at / s->piece;
-    struct part p = piece_of(part_of(s, s->rank), i);
+    struct sum_part p = piece_of(part_of(s, s->rank), i);
     uint32_t *out = piece_at(s, s->out, s->rank, i), whose;
 
     for (uint32_t r = 0; r < s->ranks; r++)
@@ -291,13 +291,13 @@ encoded_sum_end(const struct encoded_sum *s, float *out, enum ps_reduce reduce, 
     enum ps_err err = PS_OK;
 
     for (uint32_t r = 0; r < s->ranks; r++)
-        for (size_t i = 0; i < pieces(s) && err == PS_OK; i++)
+        for (size_t i = 0; i < encoded_sum_pieces(s) && err == PS_OK; i++)
             err = check_sum(s, r, i, e);
     if (err != PS_OK)
         return err;
     for (uint32_t r = 0; r < s->ranks; r++)
-        for (size_t i = 0; i < pieces(s); i++) {
-            struct part p = piece_of(part_of(s, r), i);
+        for (size_t i = 0; i < encoded_sum_pieces(s); i++) {
+            struct sum_part p = piece_of(part_of(s, r), i);
 
             if (p.len > 0)
                 codec_decode(s->how.kind, p.len, sum_at(s, r, i) + 1, out + p.at);
@@ -314,9 +314,9 @@ encoded_sum_alone(struct encoded_sum *s, const float *gradient, float *out, stru
     if (!s->open)
         return ps_fail(e, PS_ERR_NONFINITE, "this rank has a gradient with NaN or Inf, which cannot be compressed");
     for (size_t i = 0; i < s->count; i++)
-        out[i] = within(gradient[i] + s->kept[i]);
+        out[i] = encoded_sum_clamp(gradient[i] + s->kept[i]);
     memset(s->next, 0, s->count * sizeof *s->next);
-    s->merged = s->ranks == 0 ? 0 : pieces(s);
+    s->merged = s->ranks == 0 ? 0 : encoded_sum_pieces(s);
     return PS_OK;
 }
 
@@ -326,7 +326,7 @@ encoded_sum_settle(struct encoded_sum *s, bool counted)
     float *kept = s->kept;
 
     /* What is not whole has counted nowhere, whatever is said. */
-    if (s->open && counted && (s->ranks == 0 || s->merged == pieces(s))) {
+    if (s->open && counted && (s->ranks == 0 || s->merged == encoded_sum_pieces(s))) {
         s->kept = s->next;
         s->next = kept;
     }

@@ -1,7 +1,7 @@
 /* The sum over the ranks of gradients that travel encoded: what one rank makes of its own, and of what comes. Pure.
  *
  *     encoded_sum_init(&s, count, &how, &error);
- *     encoded_sum_rooms(&s, ranks, rank, &error);       // whenever the ranks are others than before
+ *     encoded_sum_slots(&s, ranks, rank, &error);       // whenever the ranks are others than before
  *     for each gradient:
  *         encoded_sum_begin(&s, gradient);              // out: every other rank's part, encoded
  *         ... slots of out to their ranks, into in; each piece that is there of all: encoded_sum_merge(&s, at);
@@ -50,7 +50,7 @@ enum ps_err encoded_sum_init(struct encoded_sum *s, size_t count, const struct p
 void encoded_sum_finish(struct encoded_sum *s); /* accepts zeroed */
 
 /* For these ranks, of which there are at least 2. What is kept stays. PS_ERR_NOMEM: there are no rooms then. */
-enum ps_err encoded_sum_rooms(struct encoded_sum *s, uint32_t ranks, uint32_t rank, struct ps_error *e) PS_MUST_USE;
+enum ps_err encoded_sum_slots(struct encoded_sum *s, uint32_t ranks, uint32_t rank, struct ps_error *e) PS_MUST_USE;
 
 /* gradient: [count], borrowed until the end. What was not settled before has not counted. */
 void encoded_sum_begin(struct encoded_sum *s, const float *gradient);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/core/shards/link.h"
+#include "client/core/shards/shard_link.h"
 
 /* ---- Making ---- */
 
@@ -68,9 +68,9 @@ core_new(const struct core_config *config, uint64_t now_ms, struct core **out, s
     c->rng = config->seed;
     variables_init(&c->vars, c->config.job, config->shards);
     for (i = 0; i < config->shards; i++)
-        link_init(&c->links[i], i);
+        shard_link_init(&c->links[i], i);
     for (i = 0; i < config->shards; i++)
-        link_connect(c, &c->links[i]);
+        shard_link_connect(c, &c->links[i]);
     *out = c;
     return PS_OK;
 }
@@ -78,13 +78,13 @@ core_new(const struct core_config *config, uint64_t now_ms, struct core **out, s
 static void
 free_events(struct core *c)
 {
-    struct event *v, *next;
+    struct core_event *v, *next;
 
     for (v = c->event_first; v != NULL; v = next) {
         next = v->next;
         free(v);
     }
-    free(c->event_told);
+    free(c->event_reported);
 }
 
 void
@@ -95,11 +95,11 @@ core_free(struct core *c)
     if (c == NULL)
         return;
     for (i = 0; c->links != NULL && i < c->config.shards; i++)
-        link_finish(c, &c->links[i]);
+        shard_link_finish(c, &c->links[i]);
     free(c->links);
     ops_finish(c);
     variables_finish(&c->vars);
-    pools_finish(&c->pools);
+    request_pools_finish(&c->pools);
     free_events(c);
     free(c->addresses);
     free(c->strings);
@@ -110,13 +110,14 @@ core_free(struct core *c)
 
 /* "shard 1 at 127.0.0.1:4001" */
 static void
-core_peer(const struct core *c, const struct link *l, char *out, size_t size)
+core_peer(const struct core *c, const struct shard_link *l, char *out, size_t size)
 {
     snprintf(out, size, "shard %u at %.100s", l->shard, c->addresses[l->shard]);
 }
 
 void
-core_say(const struct core *c, const struct link *l, struct ps_error *e, enum ps_err code, const char *format, ...)
+core_error_set(const struct core *c, const struct shard_link *l, struct ps_error *e, enum ps_err code,
+               const char *format, ...)
 {
     va_list args;
 
@@ -130,7 +131,7 @@ core_say(const struct core *c, const struct link *l, struct ps_error *e, enum ps
 /* ---- Actions ---- */
 
 void
-core_emit(struct core *c, struct link *l)
+core_emit(struct core *c, struct shard_link *l)
 {
     if (l->pending)
         return;
@@ -147,7 +148,7 @@ core_emit(struct core *c, struct link *l)
 void
 core_emit_event(struct core *c, const struct ps_error *e)
 {
-    struct event *v = calloc(1, sizeof(*v));
+    struct core_event *v = calloc(1, sizeof(*v));
 
     if (v == NULL)
         return;
@@ -162,10 +163,10 @@ core_emit_event(struct core *c, const struct ps_error *e)
 static bool
 next_event(struct core *c, struct core_action *out)
 {
-    struct event *v = c->event_first;
+    struct core_event *v = c->event_first;
 
-    free(c->event_told);
-    c->event_told = v;
+    free(c->event_reported);
+    c->event_reported = v;
     if (v == NULL)
         return false;
     if ((c->event_first = v->next) == NULL)
@@ -184,7 +185,7 @@ flag_taken(bool *flag)
 }
 
 static bool
-link_next_action(struct link *l, struct core_action *out)
+link_next_action(struct shard_link *l, struct core_action *out)
 {
     struct send *s = l->out_first;
 
@@ -215,7 +216,7 @@ link_next_action(struct link *l, struct core_action *out)
 bool
 core_next_action(struct core *c, struct core_action *out)
 {
-    struct link *l;
+    struct shard_link *l;
 
     *out = (struct core_action){0};
     if (next_event(c, out))
@@ -235,17 +236,17 @@ core_next_action(struct core *c, struct core_action *out)
 void
 core_connected(struct core *c, uint32_t shard, uint64_t now_ms)
 {
-    struct link *l = &c->links[shard];
+    struct shard_link *l = &c->links[shard];
 
     c->now_ms = now_ms;
     if (l->open && !l->do_disconnect)
-        link_connected(c, l);
+        shard_link_connected(c, l);
 }
 
 void
 core_disconnected(struct core *c, uint32_t shard, const struct ps_error *why, uint64_t now_ms)
 {
-    struct link *l = &c->links[shard];
+    struct shard_link *l = &c->links[shard];
     bool old = l->do_disconnect; /* of a connection that the core had done with */
     struct ps_error e;
 
@@ -255,17 +256,18 @@ core_disconnected(struct core *c, uint32_t shard, const struct ps_error *why, ui
     l->open = l->do_disconnect = false;
     if (old)
         return;
-    core_say(c, l, &e, why->code, "%s", why->text);
-    if (link_error_final(why->code))
+    core_error_set(c, l, &e, why->code, "%s", why->text);
+    if (shard_link_error_final(why->code))
         core_fail(c, &e);
     else
-        link_lost(c, l, &e);
+        shard_link_lost(c, l, &e);
 }
 
 void
-core_meta(struct core *c, uint32_t shard, const struct frame_head *head, const void *meta, struct core_place *place)
+core_meta(struct core *c, uint32_t shard, const struct frame_head *head, const void *meta,
+          struct core_payload_dest *place)
 {
-    link_meta(c, &c->links[shard], head, meta, place);
+    shard_link_meta(c, &c->links[shard], head, meta, place);
 }
 
 void
@@ -273,14 +275,14 @@ core_frame(struct core *c, uint32_t shard, const struct frame_head *head, const 
            uint64_t now_ms)
 {
     c->now_ms = now_ms;
-    link_frame(c, &c->links[shard], head, meta, payload);
+    shard_link_frame(c, &c->links[shard], head, meta, payload);
 }
 
 void
 core_sent(struct core *c, struct core_send *out, enum ps_err result)
 {
     struct send *s = CONTAINER_OF(out, struct send, out);
-    struct link *l = &c->links[s->shard];
+    struct shard_link *l = &c->links[s->shard];
 
     ps_assert(s->out_there);
     s->out_there = false;
@@ -289,13 +291,13 @@ core_sent(struct core *c, struct core_send *out, enum ps_err result)
     if (s->part != NULL) {
         s->part->send = NULL;
         if (result == PS_OK)
-            s->part->state = PART_SENT;
+            s->part->state = REQUEST_SENT;
     }
-    pool_send_put(&c->pools, s);
+    request_pool_send_put(&c->pools, s);
     if (result == PS_OK && s->epoch == l->epoch) {
         if (s->out.payload_len > 0)
             l->silent_ms = 0; /* a slow link that takes bytes is alive; a small frame only fills a buffer */
-        link_pump(c, l);
+        shard_link_pump(c, l);
     }
 }
 
@@ -307,7 +309,7 @@ core_time(struct core *c, uint64_t now_ms)
 
     c->now_ms = c->timed_ms = now_ms;
     for (i = 0; i < c->config.shards; i++)
-        link_time(c, &c->links[i], passed);
+        shard_link_time(c, &c->links[i], passed);
 }
 
 uint64_t
@@ -317,7 +319,7 @@ core_next_time(const struct core *c)
     uint32_t i;
 
     for (i = 0; i < c->config.shards; i++)
-        next = MIN(next, link_next_time(c, &c->links[i]));
+        next = MIN(next, shard_link_next_time(c, &c->links[i]));
     return next;
 }
 
@@ -331,7 +333,7 @@ drop_all(struct core *c, const struct ps_error *e)
     uint32_t i, j;
 
     for (i = 0; i < c->config.shards; i++)
-        link_drop(c, &c->links[i]);
+        shard_link_drop(c, &c->links[i]);
     for (op = c->ops; op != NULL; op = next) {
         next = op->next;
         op->left = 0;
@@ -356,7 +358,7 @@ core_fail(struct core *c, const struct ps_error *e)
     c->changes++;
     drop_all(c, &why);
     for (i = 0; i < c->config.shards; i++)
-        c->links[i].state = LINK_FATAL;
+        c->links[i].state = SHARD_LINK_FATAL;
 }
 
 bool
@@ -381,14 +383,14 @@ core_fatal(const struct core *c, struct ps_error *e)
 }
 
 /* The link that a join waits for: the first that says why, else the first. */
-static const struct link *
+static const struct shard_link *
 join_link(const struct core *c)
 {
-    const struct link *first = NULL;
+    const struct shard_link *first = NULL;
     uint32_t i;
 
     for (i = 0; i < c->config.shards; i++) {
-        const struct link *l = &c->links[i];
+        const struct shard_link *l = &c->links[i];
 
         if (l->joined)
             continue;
@@ -409,7 +411,7 @@ core_failures(const struct core *c, uint32_t shard)
 enum ps_err
 core_join_error(const struct core *c, uint64_t waited_ms, struct ps_error *e)
 {
-    const struct link *l = join_link(c);
+    const struct shard_link *l = join_link(c);
     char waited[48] = "";
     struct ps_error room;
     enum ps_err code;
@@ -425,8 +427,8 @@ core_join_error(const struct core *c, uint64_t waited_ms, struct ps_error *e)
     code = l->trouble.code != PS_OK ? l->trouble.code : PS_ERR_TIMEOUT;
     if (waited_ms > 0)
         snprintf(waited, sizeof waited, "waited %llu ms for ", (unsigned long long)waited_ms);
-    core_say(c, l, e, code, "%sshard %u at %s: %.300s", waited, l->shard, c->addresses[l->shard],
-             l->trouble.code != PS_OK ? l->trouble.text : "no answer yet");
+    core_error_set(c, l, e, code, "%sshard %u at %s: %.300s", waited, l->shard, c->addresses[l->shard],
+                   l->trouble.code != PS_OK ? l->trouble.text : "no answer yet");
     return code;
 }
 
@@ -442,16 +444,16 @@ core_rejoin(struct core *c, uint64_t incarnation, uint64_t now_ms)
     c->fatal.code = PS_OK;
     c->joined = false;
     c->config.incarnation = incarnation;
-    tally_rejoin(c);
+    own_metrics_rejoin(c);
     for (i = 0; i < c->config.shards; i++) {
-        struct link *l = &c->links[i];
+        struct shard_link *l = &c->links[i];
 
-        window_reset(&l->window, 0);
+        send_window_reset(&l->window, 0);
         l->joined = l->session_lost = false;
         l->clock = l->ticked = l->pushed = l->floor = 0;
         l->failures = 0;
         l->trouble.code = PS_OK;
-        link_connect(c, l);
+        shard_link_connect(c, l);
     }
 }
 
@@ -461,7 +463,7 @@ core_quiet(const struct core *c)
     uint32_t i;
 
     for (i = 0; i < c->config.shards; i++)
-        if (!window_empty(&c->links[i].window))
+        if (!send_window_empty(&c->links[i].window))
             return false;
     return true;
 }
@@ -472,7 +474,7 @@ core_reaches_all(const struct core *c)
     uint32_t i;
 
     for (i = 0; i < c->config.shards; i++)
-        if (!link_up(&c->links[i]))
+        if (!shard_link_up(&c->links[i]))
             return false;
     return true;
 }
@@ -499,20 +501,20 @@ core_goodbye(struct core *c)
     core_cancel_all(c);
     c->closing = true;
     for (i = 0; i < c->config.shards; i++) {
-        struct link *l = &c->links[i];
+        struct shard_link *l = &c->links[i];
 
-        if (!link_up(l))
+        if (!shard_link_up(l))
             continue;
         if (!c->config.observer)
-            link_post(c, l, MSG_GOODBYE, REQUEST_UNANSWERED, &goodbye.base);
-        l->do_finish = link_up(l);
+            shard_link_post(c, l, MSG_GOODBYE, REQUEST_ID_UNANSWERED, &goodbye.base);
+        l->do_finish = shard_link_up(l);
         core_emit(c, l);
     }
     ps_fail(&e, PS_ERR_CLOSED, "the client was closed");
     for (i = 0; i < c->config.shards; i++) {
         if (!c->links[i].do_finish)
-            link_drop(c, &c->links[i]);
-        c->links[i].state = LINK_FATAL;
+            shard_link_drop(c, &c->links[i]);
+        c->links[i].state = SHARD_LINK_FATAL;
     }
     c->fatal = e;
 }
@@ -543,7 +545,7 @@ core_rolled_back(const struct core *c, uint32_t shard)
 uint64_t
 core_unanswered(const struct core *c, uint32_t shard)
 {
-    const struct window *w = &c->links[shard].window;
+    const struct send_window *w = &c->links[shard].window;
 
     return w->next - 1 - w->acked_through;
 }

@@ -23,33 +23,35 @@
  * perform() may call back into the core (core_sent() from within a CORE_SEND, say): actions made by that come out of
  * the same loop.
  *
- * A link, one per shard:
+ * A link, one per shard (its states are SHARD_LINK_IDLE and so on):
  *
- *                CONNECT           connected: HELLO             WELCOME
- *     LINK_IDLE ────────► LINK_CONNECTING ────────► LINK_GREETING ────────► LINK_READY
- *         ▲                    │ failed, 5 s            │ refused for now       │  │ the shard lost data: DECLARE again
- *         │   backoff          ▼                        ▼      lost             │  ▼
- *         └─────────────── LINK_BACKOFF ◄───────────────┴───────────────────────┤ LINK_RESTORING ──► LINK_READY
- *                                                                               │
- *       any state: an error that link_error_final() lists ──────────────────────┴──► LINK_FATAL (until core_rejoin())
+ *           CONNECT                connected: HELLO            WELCOME
+ *     IDLE ──────────► CONNECTING ─────────────────► GREETING ──────────► READY
+ *      ▲                   │ failed, 5 s                 │ refused for now │  │ the shard lost data: DECLARE again
+ *      │  backoff          ▼                             ▼      lost       │  ▼
+ *      └────────────── BACKOFF ◄─────────────────────────┴─────────────────┤ RESTORING ──► READY
+ *                                                                          │
+ *     any state: an error that shard_link_error_final() lists ─────────────┴──► FATAL (until core_rejoin())
  *
- * An operation (pull, push, tick, barrier, declare, attach, query, ping, set, drain) is cut into parts, each one frame
- * to one shard. Parts of pulls and of sequenced messages are made when there is room to send them, so an operation on a
- * terabyte holds a few kilobytes. On each shard parts go out in the order of the operations' starts. Windows, per
- * shard: bytes handed out by CORE_SEND and not told back (LINK_SEND_BYTES), pulls asked and not answered
- * (LINK_PULL_BYTES, LINK_PULLS_MAX), sequence numbers given and not acknowledged (LINK_UNACKED_MAX, a count and not
- * bytes: in sync an acknowledgement comes when the others have pushed, so workers that push in different orders would
- * wait for each other in a window of bytes). Declares, queries, pings, sets, drains and cancellations pass all windows.
+ * An operation (pull, push, tick, barrier, declare, attach, query, ping, set, drain) is cut into requests, each one
+ * frame to one shard. Requests of pulls and of sequenced messages are made when there is room to send them, so an
+ * operation on a terabyte holds a few kilobytes. On each shard requests go out in the order of the operations' starts.
+ * Windows, per shard: bytes handed out by CORE_SEND and not told back (SHARD_LINK_SEND_BYTES), pulls asked and not
+ * answered (SHARD_LINK_PULL_BYTES, SHARD_LINK_PULLS_MAX), sequence numbers given and not acknowledged
+ * (SHARD_LINK_UNACKED_MAX, a count and not bytes: in sync an acknowledgement comes when the others have pushed, so
+ * workers that push in different orders would wait for each other in a window of bytes). Declares, queries, pings,
+ * sets, drains and cancellations pass all windows.
  *
  * After a lost connection: connect again, HELLO resume, send again in order all that is not acknowledged, from the user
  * buffers that are still borrowed; ask again what was not answered. No operation fails because of it, nor because a
- * shard came back with older data: what that lost is counted and told (reunion.c). The core has no
+ * shard came back with older data: what that lost is counted and told (resync.c). The core has no
  * deadlines: who waits, gives up (core_op_cancel()) or lets the operation go on.
  *
- * Rooms: variable (the table of variables, their ids and versions), gather (which bytes of which buffer belong to which
- * block), pending (parts, sequence window, requests), part (how parts end), op (operations), link (one shard's
- * connection), reunion (what its welcome means), place (cursors of its data), residual (compressed pushes), outbox and
- * inbox (what goes out and comes in there), setting (changes of a running cluster). core.c dispatches. */
+ * Modules: variable (the table of variables, their ids and versions), scatter (which bytes of which buffer belong to
+ * which block), request_pool (requests, sequence window, ids), request (how requests end), op (operations), shard_link
+ * (one shard's connection), resync (what its welcome means), step_cursor (cursors of its data), residual (compressed
+ * pushes), outbox and inbox (what goes out and comes in there), setting (changes of a running cluster). core.c
+ * dispatches. */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 
@@ -60,18 +62,18 @@
 #include "common/core/format/timeline.h"
 #include "common/core/wire/frame.h"
 
-#define LINK_SEND_BYTES  (4 * MIB)  /* handed out to be sent, not told back yet */
-#define LINK_PULL_BYTES  (32 * MIB) /* asked, not answered */
-#define LINK_PULLS_MAX   1024       /* asked, not answered: frames */
-#define LINK_UNACKED_MAX 65536      /* sequence numbers given, not acknowledged (the shard's SHARD_UNRESOLVED_MAX) */
-#define LINK_GREET_MS    5000       /* a connection that is not made, or a HELLO not answered, by then is given up */
-#define LINK_BACKOFF_MIN 10         /* ms, doubled by each failure */
-#define LINK_BACKOFF_MAX 1000
-#define LINK_ATTACH_MS   1000        /* between two questions after a variable that a shard lost and cannot give */
-#define LINK_PROBE_MS    10000       /* with something outstanding and nothing heard for so long: PING */
-#define LINK_DEAD_MS     30000       /* and nothing heard for so long: connect anew */
-#define PART_BATCH_BYTES (256 * KIB) /* small blocks share a frame up to this; a larger block has its own */
-#define PART_BLOCKS_MAX  4096        /* blocks in one frame: metadata stays far below FRAME_META_MAX */
+#define SHARD_LINK_SEND_BYTES  (4 * MIB)  /* handed out to be sent, not told back yet */
+#define SHARD_LINK_PULL_BYTES  (32 * MIB) /* asked, not answered */
+#define SHARD_LINK_PULLS_MAX   1024       /* asked, not answered: frames */
+#define SHARD_LINK_UNACKED_MAX 65536 /* sequence numbers given, not acknowledged (the shard's SHARD_UNRESOLVED_MAX) */
+#define SHARD_LINK_GREET_MS    5000  /* a connection that is not made, or a HELLO not answered, by then is given up */
+#define SHARD_LINK_BACKOFF_MIN 10    /* ms, doubled by each failure */
+#define SHARD_LINK_BACKOFF_MAX 1000
+#define SHARD_LINK_ATTACH_MS   1000  /* between two questions after a variable that a shard lost and cannot give */
+#define SHARD_LINK_PROBE_MS    10000 /* with something outstanding and nothing received for so long: PING */
+#define SHARD_LINK_DEAD_MS     30000 /* and nothing received for so long: connect anew */
+#define REQUEST_BATCH_BYTES    (256 * KIB) /* small blocks share a frame up to this; a larger block has its own */
+#define REQUEST_BLOCKS_MAX     4096        /* blocks in one frame: metadata stays far below FRAME_META_MAX */
 
 struct core;
 
@@ -126,13 +128,13 @@ void core_disconnected(struct core *c, uint32_t shard, const struct ps_error *wh
 
 /* Where the payload of the frame that is being read goes. parts are valid until the frame's core_frame(), the link's
  * CORE_DISCARD, CORE_DISCONNECT or core_disconnected(). */
-struct core_place {
+struct core_payload_dest {
     const struct frame_part *parts;
     size_t n;
     bool discard;
 };
 void core_meta(struct core *c, uint32_t shard, const struct frame_head *head, const void *meta,
-               struct core_place *place);
+               struct core_payload_dest *place);
 void core_frame(struct core *c, uint32_t shard, const struct frame_head *head, const void *meta, const void *payload,
                 uint64_t now_ms);
 
@@ -295,6 +297,6 @@ enum ps_err core_op_waiting(const struct core *c, const struct core_op *op, uint
 
 /* Ask the shards that hold this operation back who they wait for; the answers appear in core_op_waiting(). To be
  * called a little before a deadline. Actions. */
-void core_op_ask_why(struct core *c, struct core_op *op);
+void core_op_query_delay(struct core *c, struct core_op *op);
 
 #endif

@@ -1,5 +1,5 @@
 /* What comes in on a link: a frame's metadata is decoded once, the payload of a DATA frame is sent straight to the user
- * buffers of the part that it answers, and the whole frame then ends parts.
+ * buffers of the request that it answers, and the whole frame then ends requests.
  *
  * Whatever a shard says that cannot be true (an answer to what was not asked, a length that does not fit) is
  * PS_ERR_PROTOCOL and final: it would be said again. */
@@ -8,18 +8,18 @@
 #include "client/core/shards/residual.h"
 
 void
-inbox_broke(struct core *c, struct link *l, const char *what)
+inbox_broke(struct core *c, struct shard_link *l, const char *what)
 {
     struct ps_error e;
 
-    core_say(c, l, &e, PS_ERR_PROTOCOL, "%s", what);
+    core_error_set(c, l, &e, PS_ERR_PROTOCOL, "%s", what);
     core_fail(c, &e);
 }
 
 /* ---- Metadata ---- */
 
 static bool
-decode(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+inbox_decode(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta)
 {
     struct ps_error e, why;
 
@@ -27,20 +27,21 @@ decode(struct core *c, struct link *l, const struct frame_head *head, const void
     if (wire_decode(head, meta, &l->arena, &l->msg, &why) == PS_OK)
         return true;
     if (why.code == PS_ERR_NOMEM) {
-        core_say(c, l, &e, why.code, "no memory to receive");
-        link_lost(c, l, &e);
+        core_error_set(c, l, &e, why.code, "no memory to receive");
+        shard_link_lost(c, l, &e);
         return false;
     }
-    core_say(c, l, &e, PS_ERR_PROTOCOL, "sent a bad message: %.400s", why.text);
+    core_error_set(c, l, &e, PS_ERR_PROTOCOL, "sent a bad message: %.400s", why.text);
     core_fail(c, &e);
     return false;
 }
 
 void
-link_meta(struct core *c, struct link *l, const struct frame_head *head, const void *meta, struct core_place *place)
+shard_link_meta(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta,
+                struct core_payload_dest *place)
 {
-    *place = (struct core_place){.discard = true};
-    if (!link_up(l) && l->state != LINK_GREETING)
+    *place = (struct core_payload_dest){.discard = true};
+    if (!shard_link_up(l) && l->state != SHARD_LINK_GREETING)
         return;
     l->silent_ms = 0;
     l->decoded = false;
@@ -48,62 +49,62 @@ link_meta(struct core *c, struct link *l, const struct frame_head *head, const v
         place->discard = false;
         return;
     }
-    if (!link_up(l)) {
+    if (!shard_link_up(l)) {
         inbox_broke(c, l, "sent data before its welcome");
         return;
     }
     place->discard = false;
-    if (decode(c, l, head, meta) && inbox_data_begin(c, l, place))
+    if (inbox_decode(c, l, head, meta) && inbox_data_begin(c, l, place))
         l->decoded = true;
     else
-        *place = (struct core_place){.discard = true};
+        *place = (struct core_payload_dest){.discard = true};
 }
 
 /* ---- Messages ---- */
 
 /* Its gradient is the caller's again, but the connection still reads from it: the connection must go. */
 static void
-answered_too_soon(struct core *c, struct link *l)
+answered_too_soon(struct core *c, struct shard_link *l)
 {
     struct ps_error e;
 
-    core_say(c, l, &e, PS_ERR_PROTOCOL, "answered a push before it had all of it");
-    link_lost(c, l, &e);
+    core_error_set(c, l, &e, PS_ERR_PROTOCOL, "answered a push before it had all of it");
+    shard_link_lost(c, l, &e);
 }
 
 /* Also when it could not be asked: the push will hear the same. But a step that failed for a worker that was lost is
  * one before the push's, which is as early as it was: the gate is asked again. */
 static void
-open_gate(struct link *l, const struct part *p, const struct ps_error *error)
+open_gate(struct shard_link *l, const struct request *p, const struct ps_error *error)
 {
-    struct part *push = window_find(&l->window, p->seq);
+    struct request *push = send_window_find(&l->window, p->seq);
 
     if (push != NULL && (error == NULL || error->code != PS_ERR_STEP_FAILED))
         push->gated = false;
 }
 
 void
-inbox_answered(struct core *c, struct link *l, struct part *p, const struct ps_error *error)
+inbox_answered(struct core *c, struct shard_link *l, struct request *p, const struct ps_error *error)
 {
     struct core_op *op = p->op;
     struct lane *lane = p->lane;
-    bool too_soon = p->kind == PART_PUSH && p->state == PART_HANDED;
+    bool too_soon = p->kind == REQUEST_PUSH && p->state == REQUEST_HANDED_OUT;
 
     l->pushes += p->counts;
-    if (p->kind == PART_TICK && error == NULL) {
+    if (p->kind == REQUEST_TICK && error == NULL) {
         l->ticked =
             MAX(l->ticked, MIN(p->clock, c->clock)); /* the core's own may be at a session's, past this worker */
         l->clock = MAX(l->clock, p->clock);
     }
-    if (p->kind == PART_PUSH)
+    if (p->kind == REQUEST_PUSH)
         l->pushed = MAX(l->pushed, p->clock + 1);
-    if (p->kind == PART_GATE)
+    if (p->kind == REQUEST_GATE)
         open_gate(l, p, error);
-    if (p->kind == PART_WHY && op != NULL) {
-        op->whys--;
-        op = NULL; /* it is not one of its parts */
+    if (p->kind == REQUEST_DELAY_QUERY && op != NULL) {
+        op->delay_queries--;
+        op = NULL; /* it is not one of its requests */
     }
-    part_end(c, l, p);
+    request_end(c, l, p);
     if (op != NULL)
         op_answered(c, op, lane, error);
     if (too_soon)
@@ -111,20 +112,20 @@ inbox_answered(struct core *c, struct link *l, struct part *p, const struct ps_e
 }
 
 static void
-on_welcome(struct core *c, struct link *l)
+on_welcome(struct core *c, struct shard_link *l)
 {
-    if (l->state != LINK_GREETING) {
+    if (l->state != SHARD_LINK_GREETING) {
         inbox_broke(c, l, "welcomed twice");
         return;
     }
-    link_welcomed(c, l, l->msg.u.welcome);
+    shard_link_welcomed(c, l, l->msg.u.welcome);
 }
 
 /* ---- Acks ---- */
 
 /* Count and name what a push's blocks came to. *error is filled with the first that was not applied. */
 static void
-note_block_code(struct core *c, struct link *l, struct part *p, const struct walk_block *b, uint32_t code,
+note_block_code(struct core *c, struct shard_link *l, struct request *p, const struct walk_block *b, uint32_t code,
                 struct ps_error *error)
 {
     if (code == PS_OK)
@@ -136,16 +137,16 @@ note_block_code(struct core *c, struct link *l, struct part *p, const struct wal
     else if (code != PS_ERR_NOT_DURABLE) /* that one was applied */
         c->stats.refused++;
     if (error->code == PS_OK)
-        core_say(c, l, error, (enum ps_err)code, "push of '%.80s' block %llu: %s", p->op->vars[b->var]->name,
-                 (unsigned long long)b->block, ps_strerror((enum ps_err)code));
+        core_error_set(c, l, error, (enum ps_err)code, "push of '%.80s' block %llu: %s", p->op->vars[b->var]->name,
+                       (unsigned long long)b->block, ps_strerror((enum ps_err)code));
 }
 
 void
-link_note_codes(struct core *c, struct link *l, struct part *p, const uint32_t *codes, uint32_t all,
-                struct ps_error *error)
+shard_link_note_codes(struct core *c, struct shard_link *l, struct request *p, const uint32_t *codes, uint32_t all,
+                      struct ps_error *error)
 {
-    struct walk walk = {p->op->vars, p->op->n, l->shard};
-    struct cursor at = p->from;
+    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_cursor at = p->from;
     struct walk_block b;
     uint32_t i;
 
@@ -155,7 +156,7 @@ link_note_codes(struct core *c, struct link *l, struct part *p, const uint32_t *
     if (codes == NULL && all == PS_OK)
         return;
     residual_note(l, p, codes, all);
-    for (i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++)
+    for (i = 0; i < p->blocks && block_cursor_next(&walk, &at, &b); i++)
         note_block_code(c, l, p, &b, codes != NULL ? codes[i] : all, error);
 }
 
@@ -183,7 +184,7 @@ ack_blocks(const Psd__Ack *a, uint64_t seq)
 
 /* A push's outcome, and its blocks' when they differ. False: it broke the protocol. */
 static bool
-ack_push(struct core *c, struct link *l, struct part *p, uint32_t code, struct ps_error *error)
+ack_push(struct core *c, struct shard_link *l, struct request *p, uint32_t code, struct ps_error *error)
 {
     const Psd__AckBlocks *blocks = ack_blocks(l->msg.u.ack, p->seq);
 
@@ -195,36 +196,36 @@ ack_push(struct core *c, struct link *l, struct part *p, uint32_t code, struct p
         inbox_broke(c, l, "acknowledged a push that wanted values without them");
         return false;
     }
-    link_note_codes(c, l, p, blocks != NULL ? blocks->code : NULL, code, error);
+    shard_link_note_codes(c, l, p, blocks != NULL ? blocks->code : NULL, code, error);
     return true;
 }
 
 static void
-ack_one(struct core *c, struct link *l, uint64_t seq, uint32_t code)
+ack_one(struct core *c, struct shard_link *l, uint64_t seq, uint32_t code)
 {
-    struct part *p = window_find(&l->window, seq);
+    struct request *p = send_window_find(&l->window, seq);
     const Psd__Error *said = ack_error(l->msg.u.ack, seq);
     struct ps_error error;
 
     error_none(&error);
     if (p == NULL)
         return; /* acknowledged before: a skip that filled a hole, say */
-    if (p->kind == PART_PUSH && !ack_push(c, l, p, code, &error))
+    if (p->kind == REQUEST_PUSH && !ack_push(c, l, p, code, &error))
         return;
     /* A session that was made anew starts at the slowest clock, which may be past this tick's. */
-    if (p->kind == PART_TICK && code == PS_ERR_CLOCK && p->clock <= l->floor)
+    if (p->kind == REQUEST_TICK && code == PS_ERR_CLOCK && p->clock <= l->floor)
         code = PS_OK;
     if (code != PS_OK && error.code == PS_OK)
-        core_say(c, l, &error, (enum ps_err)code, "%s", ps_strerror((enum ps_err)code));
+        core_error_set(c, l, &error, (enum ps_err)code, "%s", ps_strerror((enum ps_err)code));
     if (error.code != PS_OK && said != NULL && said->text[0] != '\0')
-        core_say(c, l, &error, error.code, "%s", said->text);
+        core_error_set(c, l, &error, error.code, "%s", said->text);
     if (p->op != NULL)
         p->op->held_us = MAX(p->op->held_us, l->msg.u.ack->held_us);
     inbox_answered(c, l, p, error.code != PS_OK ? &error : NULL);
 }
 
 static void
-on_ack(struct core *c, struct link *l)
+on_ack(struct core *c, struct shard_link *l)
 {
     const Psd__Ack *a = l->msg.u.ack;
     uint64_t epoch = l->epoch;
@@ -242,32 +243,32 @@ on_ack(struct core *c, struct link *l)
 /* ---- Errors and events ---- */
 
 static void
-on_error(struct core *c, struct link *l)
+on_error(struct core *c, struct shard_link *l)
 {
     const Psd__Error *m = l->msg.u.error;
     enum ps_err code = m->code > PS_OK && m->code < PS_ERR_COUNT ? (enum ps_err)m->code : PS_ERR_INTERNAL;
     bool restore;
     struct ps_error e;
-    struct part *p;
+    struct request *p;
 
-    core_say(c, l, &e, code, "%s", m->text[0] != '\0' ? m->text : ps_strerror(code));
-    if (l->state == LINK_GREETING) {
-        link_refused(c, l, &e);
+    core_error_set(c, l, &e, code, "%s", m->text[0] != '\0' ? m->text : ps_strerror(code));
+    if (l->state == SHARD_LINK_GREETING) {
+        shard_link_refused(c, l, &e);
         return;
     }
-    if (l->msg.request == 0 && link_error_final(code)) {
+    if (l->msg.request == 0 && shard_link_error_final(code)) {
         core_fail(c, &e);
         return;
     }
     if (l->msg.request == 0 || code == PS_ERR_DRAINING) {
-        link_lost(c, l, &e);
+        shard_link_lost(c, l, &e);
         return;
     }
-    if ((p = requests_find(&l->requests, l->msg.request)) == NULL)
+    if ((p = request_ids_find(&l->requests, l->msg.request)) == NULL)
         return; /* to a CANCEL that came too late */
-    restore = p->kind == PART_RESTORE;
-    if (restore && !link_error_final(code)) {
-        link_restore_later(c, l, p, &e);
+    restore = p->kind == REQUEST_RESTORE;
+    if (restore && !shard_link_error_final(code)) {
+        shard_link_restore_later(c, l, p, &e);
         return;
     }
     inbox_answered(c, l, p, &e);
@@ -276,7 +277,7 @@ on_error(struct core *c, struct link *l)
 }
 
 static void
-on_event(struct core *c, struct link *l)
+on_event(struct core *c, struct shard_link *l)
 {
     static const enum ps_err codes[] = {[PSD__EVENT_KIND__EVENT_DRAINING] = PS_ERR_DRAINING,
                                         [PSD__EVENT_KIND__EVENT_LEASE_LAPSED] = PS_ERR_LEASE_LAPSED,
@@ -291,20 +292,20 @@ on_event(struct core *c, struct link *l)
         return; /* of a later version */
     l->draining |= m->kind == PSD__EVENT_KIND__EVENT_DRAINING;
     if (m->kind == PSD__EVENT_KIND__EVENT_DRAINING)
-        core_say(c, l, &e, codes[m->kind], "%s", m->text[0] != '\0' ? m->text : texts[m->kind]);
+        core_error_set(c, l, &e, codes[m->kind], "%s", m->text[0] != '\0' ? m->text : texts[m->kind]);
     else if (m->text[0] != '\0')
-        core_say(c, l, &e, codes[m->kind], "%s", m->text);
+        core_error_set(c, l, &e, codes[m->kind], "%s", m->text);
     else
-        core_say(c, l, &e, codes[m->kind], "worker %u %s", m->task, texts[m->kind]);
+        core_error_set(c, l, &e, codes[m->kind], "worker %u %s", m->task, texts[m->kind]);
     core_emit_event(c, &e);
 }
 
 static void
-on_pong(struct core *c, struct link *l)
+on_pong(struct core *c, struct shard_link *l)
 {
-    struct part *p = requests_find(&l->requests, l->msg.request);
+    struct request *p = request_ids_find(&l->requests, l->msg.request);
 
-    if (p == NULL || (p->kind != PART_PING && p->kind != PART_ALIVE)) {
+    if (p == NULL || (p->kind != REQUEST_PING && p->kind != REQUEST_ALIVE)) {
         inbox_broke(c, l, "answered a ping that was not sent");
         return;
     }
@@ -313,11 +314,11 @@ on_pong(struct core *c, struct link *l)
 }
 
 static void
-on_set_done(struct core *c, struct link *l)
+on_set_done(struct core *c, struct shard_link *l)
 {
-    struct part *p = requests_find(&l->requests, l->msg.request);
+    struct request *p = request_ids_find(&l->requests, l->msg.request);
 
-    if (p == NULL || p->kind != PART_SET) {
+    if (p == NULL || p->kind != REQUEST_SET) {
         inbox_broke(c, l, "answered a set that was not asked for");
         return;
     }
@@ -331,12 +332,12 @@ on_set_done(struct core *c, struct link *l)
 /* ---- Frames ---- */
 
 struct inbox_row {
-    void (*take)(struct core *c, struct link *l);
-    void (*keep)(struct core *c, struct link *l, const struct frame_head *head, const void *meta);
+    void (*take)(struct core *c, struct shard_link *l);
+    void (*keep)(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta);
 };
 
-/* Each message that a shard sends. MET answers on a connection of its own (client/group/rendezvous/inquiry.c): a link
- * refuses it.
+/* Each message that a shard sends. MET answers on a connection of its own
+ * (client/group/rendezvous/coordinator_client.c): a link refuses it.
  */
 #define INBOX_LIST(X)                                                                                                  \
     X(WELCOME, .take = on_welcome)                                                                                     \
@@ -348,11 +349,11 @@ struct inbox_row {
     X(ERROR, .take = on_error)                                                                                         \
     X(EVENT, .take = on_event)                                                                                         \
     X(SET_DONE, .take = on_set_done)                                                                                   \
-    X(SAVE_DONE, .keep = inbox_told)                                                                                   \
-    X(CHECKPOINT_DONE, .keep = inbox_told)                                                                             \
-    X(RESTORE_DONE, .keep = inbox_told)                                                                                \
+    X(SAVE_DONE, .keep = inbox_answer_kept)                                                                            \
+    X(CHECKPOINT_DONE, .keep = inbox_answer_kept)                                                                      \
+    X(RESTORE_DONE, .keep = inbox_answer_kept)                                                                         \
     X(MET, .take = NULL)                                                                                               \
-    X(EVICTED, .keep = inbox_told)
+    X(EVICTED, .keep = inbox_answer_kept)
 
 static const struct inbox_row inbox_rows[MSG_TYPE_MAX] = {
 #define X(id, ...) [MSG_##id] = {__VA_ARGS__},
@@ -364,7 +365,7 @@ static_assert((UINT64_C(0) INBOX_LIST(MESSAGE_BIT_OF_ANY)) == MESSAGES_FROM_SHAR
 
 /* Hand a frame to the handler of its type. */
 static void
-inbox_dispatch(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+inbox_dispatch(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta)
 {
     const struct inbox_row *row = head->type < MSG_TYPE_MAX ? &inbox_rows[head->type] : NULL;
 
@@ -378,36 +379,37 @@ inbox_dispatch(struct core *c, struct link *l, const struct frame_head *head, co
 
 /* l->msg is this frame's, and a payload that came with it is where it belongs. False when the link is no more. */
 static bool
-take_frame(struct core *c, struct link *l, const struct frame_head *head, const void *meta, const void *payload)
+take_frame(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta, const void *payload)
 {
-    struct core_place place = {0};
+    struct core_payload_dest place = {0};
 
     if (!l->decoded) {
-        if (!decode(c, l, head, meta))
+        if (!inbox_decode(c, l, head, meta))
             return false;
-        if (head->type == MSG_DATA && (!link_up(l) || !inbox_data_begin(c, l, &place)))
+        if (head->type == MSG_DATA && (!shard_link_up(l) || !inbox_data_begin(c, l, &place)))
             return false;
     }
     l->decoded = false;
     if (head->type == MSG_DATA && payload != NULL && l->reading != NULL)
-        places_fill(&l->places, payload);
+        payload_parts_fill(&l->payload_parts, payload);
     return true;
 }
 
 void
-link_frame(struct core *c, struct link *l, const struct frame_head *head, const void *meta, const void *payload)
+shard_link_frame(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta,
+                 const void *payload)
 {
-    if (!link_up(l) && l->state != LINK_GREETING)
+    if (!shard_link_up(l) && l->state != SHARD_LINK_GREETING)
         return;
     l->silent_ms = 0;
     if (!take_frame(c, l, head, meta, payload))
         return;
-    if (l->state == LINK_GREETING && head->type != MSG_WELCOME && head->type != MSG_ERROR) {
+    if (l->state == SHARD_LINK_GREETING && head->type != MSG_WELCOME && head->type != MSG_ERROR) {
         inbox_broke(c, l, "did not begin with a welcome");
         return;
     }
-    if (link_up(l))
+    if (shard_link_up(l))
         l->failures = 0; /* more than a welcome: it works */
     inbox_dispatch(c, l, head, meta);
-    link_pump(c, l);
+    shard_link_pump(c, l);
 }

@@ -33,14 +33,14 @@ blocked_matches(const struct core *c, const struct core_op *op, const Psd__Block
 }
 
 static void
-on_why(struct core *c, struct core_op *op, const Psd__Report *r)
+on_delay_answer(struct core *c, struct core_op *op, const Psd__Report *r)
 {
     size_t i;
 
     for (i = 0; i < r->n_blocked; i++) {
         if (!blocked_matches(c, op, r->blocked[i]))
             continue;
-        describe_blocked(r->blocked[i], op->why, sizeof(op->why));
+        describe_blocked(r->blocked[i], op->delay_text, sizeof(op->delay_text));
         return;
     }
 }
@@ -49,14 +49,14 @@ on_why(struct core *c, struct core_op *op, const Psd__Report *r)
 
 /* The answer as it came is the operation's result. */
 static void
-keep_answer(struct core *c, struct link *l, struct part *p, const struct frame_head *head, const void *meta)
+keep_answer(struct core *c, struct shard_link *l, struct request *p, const struct frame_head *head, const void *meta)
 {
     struct ps_error e;
 
     if (!p->given_up) {
         p->op->answer_len = head->meta_len;
         if ((p->op->answer = malloc(head->meta_len + 1)) == NULL) {
-            core_say(c, l, &e, PS_ERR_NOMEM, "no memory for its answer");
+            core_error_set(c, l, &e, PS_ERR_NOMEM, "no memory for its answer");
             inbox_answered(c, l, p, &e);
             return;
         }
@@ -73,30 +73,30 @@ static const enum msg_type inbox_answers[MSG_TYPE_MAX] = {
 };
 
 void
-inbox_told(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+inbox_answer_kept(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta)
 {
-    struct part *p = requests_find(&l->requests, l->msg.request);
+    struct request *p = request_ids_find(&l->requests, l->msg.request);
 
-    if (p == NULL || p->kind != PART_ASK || (!p->given_up && inbox_answers[p->op->ask_type] != head->type))
+    if (p == NULL || p->kind != REQUEST_OTHER || (!p->given_up && inbox_answers[p->op->ask_type] != head->type))
         inbox_broke(c, l, "answered what it was not asked");
     else
         keep_answer(c, l, p, head, meta);
 }
 
 void
-inbox_report(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+inbox_report(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta)
 {
-    struct part *p = requests_find(&l->requests, l->msg.request);
+    struct request *p = request_ids_find(&l->requests, l->msg.request);
 
-    if (p != NULL && p->kind == PART_ASK) {
-        inbox_told(c, l, head, meta);
-    } else if (p == NULL || (p->kind != PART_QUERY && p->kind != PART_WHY)) {
+    if (p != NULL && p->kind == REQUEST_OTHER) {
+        inbox_answer_kept(c, l, head, meta);
+    } else if (p == NULL || (p->kind != REQUEST_QUERY && p->kind != REQUEST_DELAY_QUERY)) {
         inbox_broke(c, l, "answered a query that was not made");
-    } else if (p->kind == PART_QUERY) {
+    } else if (p->kind == REQUEST_QUERY) {
         keep_answer(c, l, p, head, meta);
     } else {
         if (p->op != NULL)
-            on_why(c, p->op, l->msg.u.report);
+            on_delay_answer(c, p->op, l->msg.u.report);
         inbox_answered(c, l, p, NULL);
     }
 }

@@ -5,38 +5,38 @@
 
 /* Where the blocks that the payload holds go; *bytes: how long it must be. */
 static enum ps_err
-data_places(struct link *l, struct part *p, uint64_t *bytes)
+data_places(struct shard_link *l, struct request *p, uint64_t *bytes)
 {
     const Psd__Data *d = l->msg.u.data;
     struct core_op *op = p->op;
-    struct walk walk = {op->vars, op->n, l->shard};
-    struct cursor at = p->from;
+    struct block_walk walk = {op->vars, op->n, l->shard};
+    struct block_cursor at = p->from;
     struct walk_block b;
     uint32_t i;
 
     *bytes = 0;
-    l->places.n = 0;
-    for (i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++) {
-        if (p->kind == PART_PULL && p->versions.any && d->version[i] <= part_version(p, i))
+    l->payload_parts.n = 0;
+    for (i = 0; i < p->blocks && block_cursor_next(&walk, &at, &b); i++) {
+        if (p->kind == REQUEST_PULL && p->versions.any && d->version[i] <= request_version(p, i))
             continue;
         if (MUTATION(PLACED_BY_ORDER))
             b.first = (at.nth - 1) * b.len;
         *bytes += walk_block_bytes(&b);
-        if (places_add(&l->places, op->out[b.var] + b.first, walk_block_bytes(&b)) != PS_OK)
+        if (payload_parts_add(&l->payload_parts, op->out[b.var] + b.first, walk_block_bytes(&b)) != PS_OK)
             return PS_ERR_NOMEM;
     }
     return PS_OK;
 }
 
-/* The part that a DATA frame answers; NULL: it broke the protocol, and the core has failed. */
-static struct part *
-data_part(struct core *c, struct link *l)
+/* The request that a DATA frame answers; NULL: it broke the protocol, and the core has failed. */
+static struct request *
+data_part(struct core *c, struct shard_link *l)
 {
-    struct part *p = requests_find(&l->requests, l->msg.request);
-    bool pull = p != NULL && p->kind == PART_PULL;
-    bool push = p != NULL && (p->kind == PART_PUSH || p->kind == PART_SKIP);
+    struct request *p = request_ids_find(&l->requests, l->msg.request);
+    bool pull = p != NULL && p->kind == REQUEST_PULL;
+    bool push = p != NULL && (p->kind == REQUEST_PUSH || p->kind == REQUEST_SKIP);
 
-    if (!pull && !push && (p == NULL || p->kind != PART_GATE)) {
+    if (!pull && !push && (p == NULL || p->kind != REQUEST_GATE)) {
         inbox_broke(c, l, "sent data that was not asked for");
         return NULL;
     }
@@ -50,9 +50,9 @@ data_part(struct core *c, struct link *l)
 }
 
 bool
-inbox_data_begin(struct core *c, struct link *l, struct core_place *place)
+inbox_data_begin(struct core *c, struct shard_link *l, struct core_payload_dest *place)
 {
-    struct part *p = data_part(c, l);
+    struct request *p = data_part(c, l);
     struct ps_error e;
     uint64_t bytes;
 
@@ -63,8 +63,8 @@ inbox_data_begin(struct core *c, struct link *l, struct core_place *place)
         return true;
     }
     if (data_places(l, p, &bytes) != PS_OK) {
-        core_say(c, l, &e, PS_ERR_NOMEM, "no memory to receive");
-        link_lost(c, l, &e);
+        core_error_set(c, l, &e, PS_ERR_NOMEM, "no memory to receive");
+        shard_link_lost(c, l, &e);
         return false;
     }
     if (bytes != l->msg.payload_len) {
@@ -72,24 +72,24 @@ inbox_data_begin(struct core *c, struct link *l, struct core_place *place)
         return false;
     }
     l->reading = p;
-    place->parts = l->places.item;
-    place->n = l->places.n;
+    place->parts = l->payload_parts.item;
+    place->n = l->payload_parts.n;
     return true;
 }
 
 /* ---- When it is there ---- */
 
 static void
-note_data(struct core *c, struct link *l, struct part *p)
+note_data(struct core *c, struct shard_link *l, struct request *p)
 {
     const Psd__Data *d = l->msg.u.data;
-    struct walk walk = {p->op->vars, p->op->n, l->shard};
-    struct cursor at = p->from;
+    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_cursor at = p->from;
     struct walk_block b;
     uint32_t i;
 
-    for (i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++) {
-        if (p->kind != PART_PULL || !p->versions.any || d->version[i] > part_version(p, i))
+    for (i = 0; i < p->blocks && block_cursor_next(&walk, &at, &b); i++) {
+        if (p->kind != REQUEST_PULL || !p->versions.any || d->version[i] > request_version(p, i))
             p->op->blocks_transferred++;
         var_see(p->op->vars[b.var], b.block, d->version[i]);
     }
@@ -98,9 +98,9 @@ note_data(struct core *c, struct link *l, struct part *p)
 }
 
 void
-inbox_data(struct core *c, struct link *l)
+inbox_data(struct core *c, struct shard_link *l)
 {
-    struct part *p = requests_find(&l->requests, l->msg.request);
+    struct request *p = request_ids_find(&l->requests, l->msg.request);
     const Psd__Data *d = l->msg.u.data;
     struct ps_error error = {0};
 
@@ -116,7 +116,7 @@ inbox_data(struct core *c, struct link *l)
     }
     note_data(c, l, p);
     p->op->held_us = MAX(p->op->held_us, d->held_us);
-    if (p->kind == PART_PUSH)
-        link_note_codes(c, l, p, d->n_code > 0 ? d->code : NULL, PS_OK, &error);
+    if (p->kind == REQUEST_PUSH)
+        shard_link_note_codes(c, l, p, d->n_code > 0 ? d->code : NULL, PS_OK, &error);
     inbox_answered(c, l, p, error.code != PS_OK ? &error : NULL);
 }

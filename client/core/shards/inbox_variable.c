@@ -5,7 +5,7 @@
 
 /* What a shard says that a variable is, must be what the others said. The variable, or NULL with *e. */
 static struct core_var *
-attached_var(struct core *c, struct link *l, const struct part *p, struct ps_error *e)
+attached_var(struct core *c, struct shard_link *l, const struct request *p, struct ps_error *e)
 {
     const Psd__Declare *d = l->msg.u.declared->declare;
     const char *name = p->var != NULL ? p->var->name : p->op->name;
@@ -14,23 +14,23 @@ attached_var(struct core *c, struct link *l, const struct part *p, struct ps_err
     enum ps_err err;
 
     if (d == NULL || strcmp(d->name, name) != 0)
-        core_say(c, l, e, PS_ERR_PROTOCOL, "did not say what variable '%.80s' is", name);
+        core_error_set(c, l, e, PS_ERR_PROTOCOL, "did not say what variable '%.80s' is", name);
     else if ((err = variables_attach(&c->vars, d, &v, &why)) == PS_OK)
         return v;
     else
-        core_say(c, l, e, err, "%s", why.text);
+        core_error_set(c, l, e, err, "%s", why.text);
     return NULL;
 }
 
 static void
-var_known(struct link *l, struct core_var *v)
+var_known(struct shard_link *l, struct core_var *v)
 {
     v->shard[l->shard].id = l->msg.u.declared->var;
     v->shard[l->shard].known = true;
 }
 
 static void
-on_attached(struct core *c, struct link *l, struct part *p)
+on_attached(struct core *c, struct shard_link *l, struct request *p)
 {
     struct core_op *op = p->op;
     struct core_var *v;
@@ -47,13 +47,13 @@ on_attached(struct core *c, struct link *l, struct part *p)
     var_known(l, v);
     e.code = PS_OK;
     if (p->var == NULL && op_attach_others(c, op, v, l->shard) != PS_OK)
-        core_say(c, l, &e, PS_ERR_NOMEM, "no memory to attach to '%s'", v->name);
+        core_error_set(c, l, &e, PS_ERR_NOMEM, "no memory to attach to '%s'", v->name);
     inbox_answered(c, l, p, e.code != PS_OK ? &e : NULL);
     op_pump(c, op); /* the caller's: what is given up has no operation */
 }
 
 static void
-on_restored(struct core *c, struct link *l, struct part *p)
+on_restored(struct core *c, struct shard_link *l, struct request *p)
 {
     struct ps_error e;
 
@@ -63,19 +63,19 @@ on_restored(struct core *c, struct link *l, struct part *p)
     }
     var_known(l, p->var);
     inbox_answered(c, l, p, NULL);
-    link_restored(c, l);
+    shard_link_restored(c, l);
 }
 
 void
-inbox_declared(struct core *c, struct link *l)
+inbox_declared(struct core *c, struct shard_link *l)
 {
-    struct part *p = requests_find(&l->requests, l->msg.request);
+    struct request *p = request_ids_find(&l->requests, l->msg.request);
 
-    if (p != NULL && p->kind == PART_ATTACH) {
+    if (p != NULL && p->kind == REQUEST_ATTACH) {
         on_attached(c, l, p);
-    } else if (p != NULL && p->kind == PART_RESTORE) {
+    } else if (p != NULL && p->kind == REQUEST_RESTORE) {
         on_restored(c, l, p);
-    } else if (p != NULL && p->kind == PART_DECLARE) {
+    } else if (p != NULL && p->kind == REQUEST_DECLARE) {
         if (!p->given_up)
             var_known(l, p->var);
         inbox_answered(c, l, p, NULL);

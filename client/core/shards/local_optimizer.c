@@ -106,7 +106,7 @@ norm_of(size_t n, struct local_optimizer *const l[], double scale, const float *
 /* ---- A step ---- */
 
 static bool
-aligned(const float *p)
+local_optimizer_aligned(const float *p)
 {
     return (uintptr_t)p % LAYOUT_ALIGN == 0;
 }
@@ -115,7 +115,7 @@ static void
 apply_block(const struct local_optimizer *l, const struct layout_block *b, const struct optimizer_when *when,
             float scale, float *weights, const float *grad)
 {
-    struct optimizer_arrays arrays = {.weights = aligned(weights) ? weights : l->aside};
+    struct optimizer_arrays arrays = {.weights = local_optimizer_aligned(weights) ? weights : l->aside};
 
     for (uint32_t k = 0; k < l->slots; k++)
         arrays.slot[k] = l->slot[k] + b->first;
@@ -138,7 +138,7 @@ local_optimizer_scale(const struct local_optimizer *l, float scale, double norm)
 }
 
 static void
-apply(struct local_optimizer *l, uint64_t clock, float scale, float *weights, const float *grad)
+local_optimizer_apply(struct local_optimizer *l, uint64_t clock, float scale, float *weights, const float *grad)
 {
     struct optimizer_when when = {.version = ++l->version, .clock = clock};
 
@@ -164,6 +164,6 @@ local_optimizer_step(size_t n, struct local_optimizer *const l[], const struct l
         return ps_fail(e, PS_ERR_NONFINITE, "the norm of the gradients is %g, their scale %g", norm,
                        (double)step->scale);
     for (size_t i = 0; i < n; i++)
-        apply(l[i], step->clock, local_optimizer_scale(l[i], step->scale, norm), weights[i], grads[i]);
+        local_optimizer_apply(l[i], step->clock, local_optimizer_scale(l[i], step->scale, norm), weights[i], grads[i]);
     return PS_OK;
 }

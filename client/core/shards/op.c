@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/core/shards/link.h"
 #include "client/core/shards/setting.h"
+#include "client/core/shards/shard_link.h"
 
-#define OP_ROOM_KEPT 64 /* an operation on the free list keeps lists of at most so many variables and lanes */
+#define OP_KEPT_MAX 64 /* an operation on the free list keeps lists of at most so many variables and lanes */
 
 /* ---- Making and recycling ---- */
 
@@ -50,7 +50,7 @@ op_free_messages(struct core_op *op)
 static void
 op_recycle(struct core *c, struct core_op *op)
 {
-    ps_assert(op->done && !op->held && op->left == 0 && op->whys == 0);
+    ps_assert(op->done && !op->owned && op->left == 0 && op->delay_queries == 0);
     if (op->prev != NULL)
         op->prev->next = op->next;
     else
@@ -61,7 +61,7 @@ op_recycle(struct core *c, struct core_op *op)
     free(op->answer);
     op->answer = NULL;
     op_free_messages(op);
-    if (op->room > OP_ROOM_KEPT || op->lanes_room > OP_ROOM_KEPT)
+    if (op->room > OP_KEPT_MAX || op->lanes_room > OP_KEPT_MAX)
         op_free_lists(op);
     op->next = c->free_ops;
     c->free_ops = op;
@@ -70,7 +70,7 @@ op_recycle(struct core *c, struct core_op *op)
 void
 op_recycle_if_over(struct core *c, struct core_op *op)
 {
-    if (op->done && !op->held && op->left == 0)
+    if (op->done && !op->owned && op->left == 0)
         op_recycle(c, op);
 }
 
@@ -85,23 +85,23 @@ op_new(struct core *c, enum op_kind kind)
         return NULL;
     op->kind = kind;
     op->done = false;
-    op->held = true;
+    op->owned = true;
     op->left = 0;
-    op->whys = 0;
+    op->delay_queries = 0;
     op->result.code = PS_OK;
     op->result.text[0] = op->result.peer[0] = '\0';
     op->n = 0;
     op->answered = false;
     op->want = op->durable = false;
     op->compress.kind = PS_COMPRESS_NONE;
-    op->with_norm = op->with_place = false;
+    op->with_norm = op->with_cursor = false;
     op->norm = 0;
     op->variables = 0;
     op->pull = (struct ps_pull_options){0};
     op->clock = c->clock;
     op->blocks_transferred = op->held_us = 0;
     op->lanes_n = 0;
-    op->name[0] = op->after[0] = op->why[0] = '\0';
+    op->name[0] = op->after[0] = op->delay_text[0] = '\0';
     op->answer_len = 0;
     op->prev = NULL;
     op->next = c->ops;
@@ -115,13 +115,13 @@ enum ps_err
 op_undo(struct core *c, struct core_op *op, struct ps_error *e, const char *what)
 {
     op->done = true;
-    op->held = false;
+    op->owned = false;
     op_recycle(c, op);
     return ps_fail(e, PS_ERR_NOMEM, "no memory to start a %s", what);
 }
 
 enum ps_err
-op_room(struct core_op *op, size_t n, uint32_t lanes)
+op_reserve(struct core_op *op, size_t n, uint32_t lanes)
 {
     if (n > op->room) {
         void *vars = realloc(op->vars, n * sizeof(struct core_var *));
@@ -186,17 +186,17 @@ ops_finish(struct core *c)
 
 /* Questions about it that are under way have nobody to tell. */
 static void
-drop_whys(struct core *c, struct core_op *op)
+drop_delay_queries(struct core *c, struct core_op *op)
 {
-    struct part *p;
+    struct request *p;
     uint32_t i;
 
-    for (i = 0; i < c->config.shards && op->whys > 0; i++)
+    for (i = 0; i < c->config.shards && op->delay_queries > 0; i++)
         for (p = c->links[i].control.first; p != NULL; p = p->next)
-            if (p->kind == PART_WHY && p->op == op) {
+            if (p->kind == REQUEST_DELAY_QUERY && p->op == op) {
                 p->op = NULL;
                 p->given_up = true;
-                op->whys--;
+                op->delay_queries--;
             }
 }
 
@@ -227,7 +227,7 @@ op_end(struct core *c, struct core_op *op, const struct ps_error *result)
         c->stats.pushes++;
     else if (op->kind == OP_PULL)
         c->stats.pulls++;
-    drop_whys(c, op);
+    drop_delay_queries(c, op);
     op_free_copy(c, op);
     op_recycle_if_over(c, op);
 }
@@ -240,11 +240,11 @@ op_is_drop(enum ps_err code)
 }
 
 static void
-start_part(struct core *c, struct lane *lane, struct part *p)
+start_part(struct core *c, struct lane *lane, struct request *p)
 {
     p->op = lane->op;
     p->lane = lane;
-    link_ask(&c->links[lane->shard], p);
+    shard_link_queue_control(&c->links[lane->shard], p);
     lane->parts++;
     lane->op->left++;
 }
@@ -252,20 +252,20 @@ start_part(struct core *c, struct lane *lane, struct part *p)
 /* A declare or attach whose shards have all answered: one that has lost its data since is asked once more, so that all
  * know the variable when it may be used. */
 static void
-ask_forgetful(struct core *c, struct core_op *op)
+query_forgetful(struct core *c, struct core_op *op)
 {
-    struct part *p;
+    struct request *p;
 
     if ((op->kind != OP_DECLARE && op->kind != OP_ATTACH) || op->result.code != PS_OK)
         return;
     for (uint32_t i = 0; i < op->lanes_n; i++) {
         if (op->vars[0]->shard[op->lanes[i].shard].known)
             continue;
-        if ((p = pool_part(&c->pools)) == NULL) {
+        if ((p = request_pool_get(&c->pools)) == NULL) {
             ps_fail(&op->result, PS_ERR_NOMEM, "no memory to ask for '%s' again", op->vars[0]->name);
             break;
         }
-        p->kind = op->kind == OP_DECLARE ? PART_DECLARE : PART_ATTACH;
+        p->kind = op->kind == OP_DECLARE ? REQUEST_DECLARE : REQUEST_ATTACH;
         p->var = op->vars[0];
         start_part(c, &op->lanes[i], p);
     }
@@ -295,7 +295,7 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
     if (op->left == 0 && op->kind == OP_SET)
         setting_result(op);
     if (op->left == 0)
-        ask_forgetful(c, op);
+        query_forgetful(c, op);
     if (op->left == 0)
         op_end(c, op, &op->result);
     else if (error != NULL && op->kind == OP_PULL)
@@ -306,29 +306,29 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
 static bool
 lane_give_up(struct core *c, struct lane *lane)
 {
-    struct link *l = &c->links[lane->shard];
-    struct part *p, *next;
+    struct shard_link *l = &c->links[lane->shard];
+    struct request *p, *next;
     bool known = false;
 
     if (lane->queued)
-        link_unqueue_lane(l, lane);
+        shard_link_unqueue_lane(l, lane);
     for (p = l->parts.first; p != NULL && lane->parts > 0; p = next) {
         next = p->next;
         if (p->lane == lane) {
             lane->parts--;
-            known |= part_give_up(c, l, p);
+            known |= request_give_up(c, l, p);
         }
     }
     for (p = l->control.first; p != NULL && lane->parts > 0; p = next) {
         next = p->next;
         if (p->lane == lane) {
             lane->parts--;
-            part_give_up(c, l, p);
+            request_give_up(c, l, p);
         }
     }
     ps_assert(lane->parts == 0);
     if (l->reset_wanted)
-        link_lost(c, l, NULL);
+        shard_link_lost(c, l, NULL);
     return known;
 }
 
@@ -348,7 +348,7 @@ op_give_up(struct core *c, struct core_op *op, const struct ps_error *result)
         ps_fail(&e, PS_ERR_UNKNOWN_OUTCOME, "%s", ps_strerror(PS_ERR_UNKNOWN_OUTCOME));
     op_end(c, op, &e);
     for (i = 0; i < lanes; i++)
-        link_pump(c, &c->links[shards[i]]);
+        shard_link_pump(c, &c->links[shards[i]]);
 }
 
 /* ---- Starting ---- */
@@ -389,9 +389,9 @@ op_may_train(const struct core *c, struct ps_error *e)
 }
 
 enum ps_err
-op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind, struct core_var *var)
+op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum request_kind kind, struct core_var *var)
 {
-    struct part *p = pool_part(&c->pools);
+    struct request *p = request_pool_get(&c->pools);
 
     if (p == NULL)
         return PS_ERR_NOMEM;
@@ -407,7 +407,7 @@ op_pump(struct core *c, struct core_op *op)
     uint32_t i;
 
     for (i = 0; i < op->lanes_n && !op->done; i++)
-        link_pump(c, &c->links[op->lanes[i].shard]);
+        shard_link_pump(c, &c->links[op->lanes[i].shard]);
 }
 
 /* ---- What the caller may ask ---- */
@@ -494,6 +494,6 @@ core_op_free(struct core *c, struct core_op *op)
     if (op == NULL)
         return;
     core_op_cancel(c, op);
-    op->held = false;
+    op->owned = false;
     op_recycle_if_over(c, op);
 }

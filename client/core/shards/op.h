@@ -1,10 +1,10 @@
 /* Operations: what a caller starts and waits for. Pure.
  *
  * An operation has a lane on each shard that it concerns. A lane of a pull, push, tick or barrier queues at its link
- * until all its parts are made; declares, queries, pings, sets and drains make their one part at once. An attach asks
- * the shard of block 0 what the variable is, and then the other shards that hold blocks of it.
+ * until all its requests are made; declares, queries, pings, sets and drains make their one request at once. An attach
+ * asks the shard of block 0 what the variable is, and then the other shards that hold blocks of it.
  *
- *     start ──► under way ──last part answered──► done ──core_op_free()──► recycled
+ *     start ──► under way ──last request answered──► done ──core_op_free()──► recycled
  *                   │                              ▲
  *                   └──cancel, or final error──────┘   (a cancelled tick goes on without its caller)
  */
@@ -12,8 +12,8 @@
 #define CLIENT_OP_H
 
 #include "client/core/shards/core.h"
-#include "client/core/shards/gather.h"
-#include "client/core/shards/pending.h"
+#include "client/core/shards/request_pool.h"
+#include "client/core/shards/scatter.h"
 #include "proto/psd.pb-c.h"
 
 enum op_kind {
@@ -27,37 +27,37 @@ enum op_kind {
     OP_SET,
     OP_DRAIN,
     OP_ATTACH,
-    OP_ASK
+    OP_OTHER
 };
 
-#define OP_WHY_MAX  256
-#define OP_TEXT_MAX (2 * PS_NAME_MAX + 2) /* a name, or job/name */
+#define OP_DELAY_TEXT_MAX 256
+#define OP_TEXT_MAX       (2 * PS_NAME_MAX + 2) /* a name, or job/name */
 
 /* An operation's share on one shard. */
 struct lane {
     struct lane *prev, *next; /* in the link's queue */
     struct core_op *op;
     uint32_t shard;
-    struct cursor at; /* what is not made into parts yet */
-    uint64_t parts;   /* made and not answered */
-    bool queued;      /* some are not made */
-    bool changed;     /* a set did something there */
+    struct block_cursor at; /* what is not made into requests yet */
+    uint64_t parts;         /* made and not answered */
+    bool queued;            /* some are not made */
+    bool changed;           /* a set did something there */
 };
 
 struct core_op {
     struct core_op *prev, *next; /* all that are in use; next alone on the free list */
     enum op_kind kind;
     bool done;
-    bool held;     /* the caller has it */
-    uint64_t left; /* queued lanes and unanswered parts */
-    uint32_t whys; /* PART_WHY under way for it */
+    bool owned;             /* the caller has it */
+    uint64_t left;          /* queued lanes and unanswered requests */
+    uint32_t delay_queries; /* REQUEST_DELAY_QUERY under way for it */
     struct ps_error result;
 
     size_t n, room; /* variables; room of the three arrays */
     struct core_var **vars;
     const float **grads;
     float **out;                 /* pull, push and pull */
-    bool answered;               /* some of its parts are */
+    bool answered;               /* some of its requests are */
     struct ps_compress compress; /* how a push's gradients travel */
     bool want;                   /* a push that wants values */
     bool durable;                /* a push that is done when it is on disk */
@@ -66,17 +66,17 @@ struct core_op {
     struct ps_pull_options pull;
     bool with_norm; /* a push that gives one */
     double norm;
-    bool with_place; /* a push or tick that says where its step's data begins and ends */
+    bool with_cursor; /* a push or tick that says where its step's data begins and ends */
     struct ps_cursor begins, ends;
-    bool placed;           /* a barrier that lies at `ends` of the data, */
+    bool at_cursor;        /* a barrier that lies at `ends` of the data, */
     uint32_t again;        /* with so many there before it */
     Psd__Set *set;         /* what a set asks of every shard */
     uint64_t variables;    /* that it changed */
-    ProtobufCMessage *ask; /* what an OP_ASK says to its shard */
+    ProtobufCMessage *ask; /* what an OP_OTHER says to its shard */
     enum msg_type ask_type;
     uint64_t clock;
     uint64_t blocks_transferred;
-    uint64_t held_us; /* the longest that a shard kept an answer to a part of it for other workers */
+    uint64_t held_us; /* the longest that a shard kept an answer to a request of it for other workers */
 
     struct lane *lanes; /* [lanes_n] */
     uint32_t lanes_n, lanes_room;
@@ -86,7 +86,7 @@ struct core_op {
     char after[OP_TEXT_MAX];
     uint8_t *answer;
     size_t answer_len;
-    char why[OP_WHY_MAX]; /* who holds it back, as last heard */
+    char delay_text[OP_DELAY_TEXT_MAX]; /* who holds it back, as last heard */
 };
 
 /* ---- Starting ---- */
@@ -102,7 +102,7 @@ enum ps_err op_may_train(const struct core *c, struct ps_error *e) PS_MUST_USE;
 struct core_op *op_new(struct core *c, enum op_kind kind);
 
 /* Room for n variables and so many lanes. */
-enum ps_err op_room(struct core_op *op, size_t n, uint32_t lanes) PS_MUST_USE;
+enum ps_err op_reserve(struct core_op *op, size_t n, uint32_t lanes) PS_MUST_USE;
 
 /* The next of them, on this shard: nothing is queued or made yet. */
 struct lane *op_add_lane(struct core_op *op, uint32_t shard);
@@ -110,8 +110,8 @@ struct lane *op_add_lane(struct core_op *op, uint32_t shard);
 /* A start that failed for lack of memory: nothing of it is under way. */
 enum ps_err op_undo(struct core *c, struct core_op *op, struct ps_error *e, const char *what);
 
-/* One part on one shard that passes all windows. */
-enum ps_err op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind,
+/* One request on one shard that passes all windows. */
+enum ps_err op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum request_kind kind,
                              struct core_var *var) PS_MUST_USE;
 
 /* Let what its lanes have queued or made go, on each shard. */
@@ -122,7 +122,8 @@ enum ps_err op_attach_others(struct core *c, struct core_op *op, struct core_var
 
 /* ---- Ending ---- */
 
-/* One of its parts was answered. error NULL: well. Ends the operation with its last part, a pull with its first error.
+/* One of its requests was answered. error NULL: well. Ends the operation with its last request, a pull with its first
+ * error.
  */
 void op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct ps_error *error);
 
@@ -132,11 +133,11 @@ void op_note(struct core_op *op, const struct ps_error *error);
 /* STALE, LATE. */
 bool op_is_drop(enum ps_err code);
 
-/* End it now with this result; its parts are given up. With PS_ERR_CANCELLED, the code becomes UNKNOWN_OUTCOME when a
- * push of it may have reached its shard. */
+/* End it now with this result; its requests are given up. With PS_ERR_CANCELLED, the code becomes UNKNOWN_OUTCOME when
+ * a push of it may have reached its shard. */
 void op_give_up(struct core *c, struct core_op *op, const struct ps_error *result);
 
-/* Done with this result. Parts and lanes are the caller's business. */
+/* Done with this result. Requests and lanes are the caller's business. */
 void op_end(struct core *c, struct core_op *op, const struct ps_error *result);
 
 /* Nobody has it and nothing of it is under way: to the free list. */

@@ -1,16 +1,16 @@
-/* Starting what is one part on one shard, or one on each: declarations, attaches, queries, pings, drains, and whatever
- * else is one message and its answer. */
+/* Starting what is one request on one shard, or one on each: declarations, attaches, queries, pings, drains, and
+ * whatever else is one message and its answer. */
 #include "client/core/shards/op.h"
 
 #include <string.h>
 
-#include "client/core/shards/link.h"
+#include "client/core/shards/shard_link.h"
 #include "common/core/base/utf8.h"
 #include "common/core/wire/wire_text.h"
 
-/* One part to every shard that holds blocks of v, but one. */
+/* One request to every shard that holds blocks of v, but one. */
 static enum ps_err
-ask_shards(struct core *c, struct core_op *op, enum part_kind kind, struct core_var *v, uint32_t but)
+ask_shards(struct core *c, struct core_op *op, enum request_kind kind, struct core_var *v, uint32_t but)
 {
     for (uint32_t i = 0; i < c->config.shards; i++)
         if (i != but && v->shard[i].blocks > 0 && op_start_control(c, op, i, kind, v) != PS_OK)
@@ -34,14 +34,14 @@ core_declare(struct core *c, const struct ps_var_spec *spec, struct core_var **v
         return err;
     if ((op = op_new(c, OP_DECLARE)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a declaration");
-    if (op_room(op, 1, c->config.shards) != PS_OK)
+    if (op_reserve(op, 1, c->config.shards) != PS_OK)
         return op_undo(c, op, e, "declaration");
     op->n = 1;
     op->vars[0] = v;
     v->declaring++;
     *var = v;
     *op_out = op;
-    if (ask_shards(c, op, PART_DECLARE, v, c->config.shards) != PS_OK) {
+    if (ask_shards(c, op, REQUEST_DECLARE, v, c->config.shards) != PS_OK) {
         struct ps_error starved;
 
         ps_fail(&starved, PS_ERR_NOMEM, "no memory to declare '%s'", v->name);
@@ -60,7 +60,7 @@ check_attach(const struct core *c, const char *name, struct ps_error *e)
     if (err != PS_OK)
         return err;
     if (c->config.any_cluster)
-        return ps_fail(e, PS_ERR_INVALID, "who observes any cluster cannot know where the blocks of a variable lie");
+        return ps_fail(e, PS_ERR_INVALID, "an observer of any cluster cannot know where the blocks of a variable lie");
     return wire_name_check("variable", name, e);
 }
 
@@ -75,8 +75,8 @@ core_attach(struct core *c, const char *name, struct core_op **op_out, struct ps
     if ((op = op_new(c, OP_ATTACH)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to attach");
     memcpy(op->name, name, strlen(name) + 1);
-    if (op_room(op, 1, c->config.shards) != PS_OK ||
-        op_start_control(c, op, variables_first_shard(&c->vars, name), PART_ATTACH, NULL) != PS_OK)
+    if (op_reserve(op, 1, c->config.shards) != PS_OK ||
+        op_start_control(c, op, variables_first_shard(&c->vars, name), REQUEST_ATTACH, NULL) != PS_OK)
         return op_undo(c, op, e, "search for a variable");
     *op_out = op;
     op_pump(c, op);
@@ -89,12 +89,12 @@ op_attach_others(struct core *c, struct core_op *op, struct core_var *v, uint32_
     op->n = 1;
     op->vars[0] = v;
     v->declaring++;
-    return ask_shards(c, op, PART_ATTACH, v, answered);
+    return ask_shards(c, op, REQUEST_ATTACH, v, answered);
 }
 
-/* A query, a ping or a drain: one part to one shard. */
+/* A query, a ping or a drain: one request to one shard. */
 static enum ps_err
-start_question(struct core *c, enum op_kind kind, enum part_kind part, uint32_t shard, const struct core_op *like,
+start_question(struct core *c, enum op_kind kind, enum request_kind part, uint32_t shard, const struct core_op *like,
                struct core_op **op_out, struct ps_error *e)
 {
     struct core_op *op;
@@ -109,7 +109,7 @@ start_question(struct core *c, enum op_kind kind, enum part_kind part, uint32_t 
     op->query = like->query;
     memcpy(op->name, like->name, sizeof(op->name));
     memcpy(op->after, like->after, sizeof(op->after));
-    if (op_room(op, 0, 1) != PS_OK || op_start_control(c, op, shard, part, NULL) != PS_OK)
+    if (op_reserve(op, 0, 1) != PS_OK || op_start_control(c, op, shard, part, NULL) != PS_OK)
         return op_undo(c, op, e, "question");
     *op_out = op;
     op_pump(c, op);
@@ -127,12 +127,12 @@ core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job,
     if (job != NULL && (strlen(job) > PS_NAME_MAX || !utf8_is_printable(job, strlen(job))))
         return ps_fail(e, PS_ERR_INVALID, "a job's name is up to %d bytes of UTF-8", PS_NAME_MAX);
     if (after != NULL && strlen(after) >= sizeof(like.after))
-        return ps_fail(e, PS_ERR_INVALID, "the place to go on from is too long");
+        return ps_fail(e, PS_ERR_INVALID, "the position to go on from is too long");
     if (job != NULL)
         memcpy(like.name, job, strlen(job));
     if (after != NULL)
         memcpy(like.after, after, strlen(after));
-    return start_question(c, OP_QUERY, PART_QUERY, shard, &like, op, e);
+    return start_question(c, OP_QUERY, REQUEST_QUERY, shard, &like, op, e);
 }
 
 enum ps_err
@@ -140,7 +140,7 @@ core_ping(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *
 {
     struct core_op like = {.query = PS_QUERY_STATUS};
 
-    return start_question(c, OP_PING, PART_PING, shard, &like, op, e);
+    return start_question(c, OP_PING, REQUEST_PING, shard, &like, op, e);
 }
 
 enum ps_err
@@ -148,7 +148,7 @@ core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error 
 {
     struct core_op like = {.query = PS_QUERY_STATUS};
 
-    return start_question(c, OP_DRAIN, PART_DRAIN, shard, &like, op, e);
+    return start_question(c, OP_DRAIN, REQUEST_DRAIN, shard, &like, op, e);
 }
 
 /* The answer is told as it came, so a message needs no more than its own bytes: what they mean is for who asks. */
@@ -170,11 +170,11 @@ core_ask(struct core *c, uint32_t shard, enum msg_type type, const ProtobufCMess
                        "a worker's connection ends when its shard restores: only an observer may ask");
     if (type == MSG_EVICT && !c->config.observer)
         return ps_fail(e, PS_ERR_INVALID, "only an observer may end a worker's session");
-    if ((op = op_new(c, OP_ASK)) == NULL)
+    if ((op = op_new(c, OP_OTHER)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to ask a shard");
     op->ask_type = type;
-    if ((op->ask = wire_copy(message)) == NULL || op_room(op, 0, 1) != PS_OK ||
-        op_start_control(c, op, shard, PART_ASK, NULL) != PS_OK)
+    if ((op->ask = wire_copy(message)) == NULL || op_reserve(op, 0, 1) != PS_OK ||
+        op_start_control(c, op, shard, REQUEST_OTHER, NULL) != PS_OK)
         return op_undo(c, op, e, wire_type_name(type));
     *op_out = op;
     op_pump(c, op);

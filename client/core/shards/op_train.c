@@ -1,13 +1,13 @@
 /* Starting what a step is made of: pulls, pushes, ticks, barriers. Arguments are checked before anything is queued;
- * then each shard that is concerned gets a lane, and its link makes the parts. */
+ * then each shard that is concerned gets a lane, and its link makes the requests. */
 #include "client/core/shards/op.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/core/shards/link.h"
 #include "client/core/shards/residual.h"
+#include "client/core/shards/shard_link.h"
 #include "common/core/cluster/placement.h"
 #include "common/core/codec/codec.h"
 #include "common/core/wire/wire_text.h"
@@ -49,7 +49,7 @@ start_on_vars(struct core *c, struct core_op *op)
 
     for (i = 0; i < c->config.shards; i++)
         if (vars_on_shard(op->n, op->vars, i))
-            link_queue_lane(&c->links[i], op_add_lane(op, i));
+            shard_link_queue_lane(&c->links[i], op_add_lane(op, i));
     op_pump(c, op);
 }
 
@@ -64,7 +64,7 @@ core_pull(struct core *c, size_t n, struct core_var *const vars[], float *const 
         return err;
     if ((op = op_new(c, OP_PULL)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a pull");
-    if (op_room(op, n, c->config.shards) != PS_OK)
+    if (op_reserve(op, n, c->config.shards) != PS_OK)
         return op_undo(c, op, e, "pull");
     op->n = n;
     memcpy(op->vars, vars, n * sizeof(*vars));
@@ -179,15 +179,16 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
     enum ps_err err;
 
     if ((err = op_may_train(c, e)) != PS_OK || (err = check_push(n, vars, grads, out, options, e)) != PS_OK ||
-        (err = codec_check(how, e)) != PS_OK || (err = place_check(c, cursor, e)) != PS_OK)
+        (err = codec_check(how, e)) != PS_OK || (err = step_cursor_check(c, cursor, e)) != PS_OK)
         return err;
-    place_give(c, cursor); /* a gradient that is refused, here or by a shard, takes its step's place in the data */
+    step_cursor_give(c,
+                     cursor); /* a gradient that is refused, here or by a shard, takes its step's place in the data */
     if ((err = push_norm(n, vars, grads, options, &norm, e)) != PS_OK ||
         (err = residual_begin(n, vars, grads, how, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_PUSH)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a push");
-    if (op_room(op, n, c->config.shards) != PS_OK)
+    if (op_reserve(op, n, c->config.shards) != PS_OK)
         return op_undo(c, op, e, "push");
     op->n = n;
     op->want = out != NULL;
@@ -204,7 +205,7 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
         return err;
     }
     if (cursor != NULL)
-        place_push(c, op);
+        step_cursor_push(c, op);
     *op_out = op;
     start_on_vars(c, op);
     return PS_OK;
@@ -221,14 +222,14 @@ core_tick(struct core *c, struct core_op **op_out, struct ps_error *e)
         return err;
     if ((op = op_new(c, OP_TICK)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a tick");
-    if (op_room(op, 0, c->config.shards) != PS_OK)
+    if (op_reserve(op, 0, c->config.shards) != PS_OK)
         return op_undo(c, op, e, "tick");
     op->clock = ++c->clock;
-    place_tick(c, op);
-    tally_tick(c, op);
+    step_cursor_tick(c, op);
+    own_metrics_tick(c, op);
     *op_out = op;
     for (i = 0; i < c->config.shards; i++)
-        link_queue_lane(&c->links[i], op_add_lane(op, i));
+        shard_link_queue_lane(&c->links[i], op_add_lane(op, i));
     op_pump(c, op);
     return PS_OK;
 }
@@ -255,16 +256,16 @@ start_barrier(struct core *c, const char *name, const struct ps_cursor *at, uint
         return err;
     if ((op = op_new(c, OP_BARRIER)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a barrier");
-    if (op_room(op, 0, 1) != PS_OK)
+    if (op_reserve(op, 0, 1) != PS_OK)
         return op_undo(c, op, e, "barrier");
     memcpy(op->name, name, strlen(name) + 1);
-    op->placed = at != NULL;
+    op->at_cursor = at != NULL;
     if (at != NULL)
         op->ends = *at;
     op->again = again;
     *op_out = op;
     shard = at != NULL ? 0 : barrier_shard(c, name);
-    link_queue_lane(&c->links[shard], op_add_lane(op, shard));
+    shard_link_queue_lane(&c->links[shard], op_add_lane(op, shard));
     op_pump(c, op);
     return PS_OK;
 }

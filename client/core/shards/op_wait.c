@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "client/core/shards/link.h"
 #include "client/core/shards/setting.h"
+#include "client/core/shards/shard_link.h"
 
 /* "pull of 'w' and 3 more at clock 7". */
 static void
@@ -45,7 +45,7 @@ op_describe(const struct core_op *op, char *out, size_t size)
     case OP_DRAIN:
         snprintf(out, size, "drain");
         return;
-    case OP_ASK:
+    case OP_OTHER:
         snprintf(out, size, "%s", wire_type_name(op->ask_type));
         return;
     }
@@ -65,20 +65,20 @@ op_waiting_lane(const struct core_op *op)
 
 /* What is known of why a link does not answer. */
 static void
-describe_delay(const struct core *c, const struct link *l, const struct core_op *op, char *out, size_t size)
+describe_delay(const struct core *c, const struct shard_link *l, const struct core_op *op, char *out, size_t size)
 {
     uint64_t slowest = core_slowest_clock(c);
 
-    if (!link_up(l))
+    if (!shard_link_up(l))
         snprintf(out, size, "; not connected: %.200s", l->trouble.text[0] != '\0' ? l->trouble.text : "connecting");
-    else if (l->state == LINK_RESTORING && l->trouble.code != PS_OK)
+    else if (l->state == SHARD_LINK_RESTORING && l->trouble.code != PS_OK)
         snprintf(out, size, "; it lost its data, and a variable is asked for again: %.200s", l->trouble.text);
-    else if (l->state == LINK_RESTORING)
+    else if (l->state == SHARD_LINK_RESTORING)
         snprintf(out, size, "; it lost its data and variables are being declared again");
     else if (l->gate != NULL && op->kind == OP_PUSH)
         snprintf(out, size, "; it came back with older data and waits for the clocks of the other workers");
-    else if (op->why[0] != '\0')
-        snprintf(out, size, "; %s", op->why);
+    else if (op->delay_text[0] != '\0')
+        snprintf(out, size, "; %s", op->delay_text);
     else if (op->kind == OP_PULL && !op->pull.now && c->config.mode != PS_ASYNC && slowest < op->clock)
         snprintf(out, size, "; the slowest worker was last heard of at clock %llu", (unsigned long long)slowest);
     else
@@ -91,7 +91,7 @@ core_op_waiting(const struct core *c, const struct core_op *op, uint64_t waited_
     const struct lane *lane = op_waiting_lane(op);
     char what[192], why[384] = "";
     struct ps_error room;
-    const struct link *l;
+    const struct shard_link *l;
 
     if (e == NULL)
         e = &room;
@@ -100,29 +100,29 @@ core_op_waiting(const struct core *c, const struct core_op *op, uint64_t waited_
         return ps_fail(e, PS_ERR_TIMEOUT, "waited %llu ms for: %s", (unsigned long long)waited_ms, what);
     l = &c->links[lane->shard];
     describe_delay(c, l, op, why, sizeof(why));
-    core_say(c, l, e, PS_ERR_TIMEOUT, "waited %llu ms for shard %u at %s: %s%.250s", (unsigned long long)waited_ms,
-             l->shard, c->addresses[l->shard], what, why);
+    core_error_set(c, l, e, PS_ERR_TIMEOUT, "waited %llu ms for shard %u at %s: %s%.250s",
+                   (unsigned long long)waited_ms, l->shard, c->addresses[l->shard], what, why);
     return PS_ERR_TIMEOUT;
 }
 
 void
-core_op_ask_why(struct core *c, struct core_op *op)
+core_op_query_delay(struct core *c, struct core_op *op)
 {
     uint32_t i;
 
     if (op->done || (op->kind != OP_PULL && op->kind != OP_PUSH && op->kind != OP_BARRIER))
         return;
     for (i = 0; i < op->lanes_n; i++) {
-        struct link *l = &c->links[op->lanes[i].shard];
-        struct part *p;
+        struct shard_link *l = &c->links[op->lanes[i].shard];
+        struct request *p;
 
-        if (op->lanes[i].parts == 0 || !link_up(l) || (p = pool_part(&c->pools)) == NULL)
+        if (op->lanes[i].parts == 0 || !shard_link_up(l) || (p = request_pool_get(&c->pools)) == NULL)
             continue;
-        p->kind = PART_WHY;
+        p->kind = REQUEST_DELAY_QUERY;
         p->op = op;
-        op->whys++;
-        link_ask(l, p);
-        link_pump(c, l);
+        op->delay_queries++;
+        shard_link_queue_control(l, p);
+        shard_link_pump(c, l);
         if (op->done)
             return;
     }

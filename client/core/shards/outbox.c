@@ -1,15 +1,16 @@
-/* What goes out on a link: parts are made from the lanes of operations while the windows have room, and handed to the
- * driver as frames, in order.
+/* What goes out on a link: requests are made from the lanes of operations while the windows have room, and handed to
+ * the driver as frames, in order.
  *
- * link_pump() is called after everything that may have made room or work. It hands out declares, queries, pings, sets
- * and drains first; then parts that were made for an earlier connection; then it makes new ones, one at a time. */
-#include "client/core/shards/link.h"
+ * shard_link_pump() is called after everything that may have made room or work. It hands out declares, queries, pings,
+ * sets and drains first; then requests that were made for an earlier connection; then it makes new ones, one at a time.
+ */
 #include "client/core/shards/residual.h"
+#include "client/core/shards/shard_link.h"
 
 /* ---- Handing out ---- */
 
 static void
-out_append(struct core *c, struct link *l, struct send *s, uint64_t payload_len)
+out_append(struct core *c, struct shard_link *l, struct send *s, uint64_t payload_len)
 {
     s->shard = l->shard;
     s->epoch = l->epoch;
@@ -30,25 +31,26 @@ out_append(struct core *c, struct link *l, struct send *s, uint64_t payload_len)
 }
 
 static void
-out_of_memory(struct core *c, struct link *l)
+out_of_memory(struct core *c, struct shard_link *l)
 {
     struct ps_error e;
 
-    core_say(c, l, &e, PS_ERR_NOMEM, "no memory to send");
-    link_lost(c, l, &e);
+    core_error_set(c, l, &e, PS_ERR_NOMEM, "no memory to send");
+    shard_link_lost(c, l, &e);
 }
 
 void
-link_post(struct core *c, struct link *l, enum msg_type type, uint64_t request, const ProtobufCMessage *message)
+shard_link_post(struct core *c, struct shard_link *l, enum msg_type type, uint64_t request,
+                const ProtobufCMessage *message)
 {
-    struct send *s = pool_send(&c->pools);
+    struct send *s = request_pool_send(&c->pools);
 
     if (s == NULL) {
         out_of_memory(c, l);
         return;
     }
-    if (link_encode(s, type, request, message, 0) != PS_OK) {
-        pool_send_put(&c->pools, s);
+    if (shard_link_encode(s, type, request, message, 0) != PS_OK) {
+        request_pool_send_put(&c->pools, s);
         out_of_memory(c, l);
         return;
     }
@@ -57,48 +59,48 @@ link_post(struct core *c, struct link *l, enum msg_type type, uint64_t request, 
 
 /* False: no memory, and the link is lost. */
 static bool
-part_hand_out(struct core *c, struct link *l, struct part *p)
+part_hand_out(struct core *c, struct shard_link *l, struct request *p)
 {
-    struct send *s = pool_send(&c->pools);
+    struct send *s = request_pool_send(&c->pools);
 
-    ps_assert(p->state == PART_HELD && p->request == 0);
+    ps_assert(p->state == REQUEST_WAITING && p->request == 0);
     if (s == NULL) {
         out_of_memory(c, l);
         return false;
     }
-    if (requests_add(&l->requests, p) != PS_OK || part_encode(c, l, p, s) != PS_OK) {
-        pool_send_put(&c->pools, s);
+    if (request_ids_add(&l->requests, p) != PS_OK || request_encode(c, l, p, s) != PS_OK) {
+        request_pool_send_put(&c->pools, s);
         out_of_memory(c, l);
         return false;
     }
-    if (part_sequenced(p) && p->was_sent)
+    if (request_sequenced(p) && p->was_sent)
         c->stats.resent++;
-    if (p->kind == PART_PUSH)
+    if (p->kind == REQUEST_PUSH)
         p->counts = true;
-    p->state = PART_HANDED;
+    p->state = REQUEST_HANDED_OUT;
     p->was_sent = true;
     p->send = s;
     s->part = p;
-    s->out.asked_len = p->kind == PART_PULL ? p->bytes : 0;
-    out_append(c, l, s, p->kind == PART_PUSH ? p->bytes : 0);
+    s->out.asked_len = p->kind == REQUEST_PULL ? p->bytes : 0;
+    out_append(c, l, s, p->kind == REQUEST_PUSH ? p->bytes : 0);
     return true;
 }
 
-/* ---- Making parts ---- */
+/* ---- Making requests ---- */
 
-/* The versions that the part's message will carry: what was seen when it was made. A pull asks for none older than
+/* The versions that the request's message will carry: what was seen when it was made. A pull asks for none older than
  * pull.newer_than. */
 static enum ps_err
-note_versions(struct core_op *op, struct link *l, struct part *p, bool seen)
+note_versions(struct core_op *op, struct shard_link *l, struct request *p, bool seen)
 {
-    struct walk walk = {op->vars, op->n, l->shard};
-    struct cursor at = p->from;
+    struct block_walk walk = {op->vars, op->n, l->shard};
+    struct block_cursor at = p->from;
     uint64_t at_least = op->kind == OP_PULL ? op->pull.newer_than : 0, version;
     struct walk_block b;
 
     p->versions.any = seen || at_least > 0;
     p->versions.same = at_least;
-    for (uint32_t i = 0; seen && i < p->blocks && cursor_next(&walk, &at, &b); i++) {
+    for (uint32_t i = 0; seen && i < p->blocks && block_cursor_next(&walk, &at, &b); i++) {
         var_seen(op->vars[b.var], b.block, &version);
         if (part_versions_put(&p->versions, p->blocks, i, MAX(version, at_least)) != PS_OK)
             return PS_ERR_NOMEM;
@@ -108,20 +110,21 @@ note_versions(struct core_op *op, struct link *l, struct part *p, bool seen)
 
 /* The next stretch of a pull or push. */
 static enum ps_err
-part_take_stretch(struct core *c, struct link *l, struct lane *lane, struct part *p)
+part_take_stretch(struct core *c, struct shard_link *l, struct lane *lane, struct request *p)
 {
     struct core_op *op = lane->op;
-    struct walk walk = {op->vars, op->n, l->shard};
+    struct block_walk walk = {op->vars, op->n, l->shard};
     bool by_seen = op->kind == OP_PUSH || op->pull.only_changed;
     struct stretch s;
 
-    gather_stretch(&walk, lane->at, by_seen, &s);
+    scatter_stretch(&walk, lane->at, by_seen, &s);
     ps_assert(s.blocks > 0);
     p->from = s.from;
     p->blocks = s.blocks;
     p->bytes = p->gradient_bytes = s.bytes;
     if (note_versions(op, l, p, by_seen && s.seen) != PS_OK ||
-        (p->kind == PART_PUSH && op->compress.kind != PS_COMPRESS_NONE && residual_room(&c->pools, l, p) != PS_OK))
+        (p->kind == REQUEST_PUSH && op->compress.kind != PS_COMPRESS_NONE &&
+         residual_reserve(&c->pools, l, p) != PS_OK))
         return PS_ERR_NOMEM;
     lane->at = s.to;
     lane->queued = !s.end;
@@ -129,19 +132,19 @@ part_take_stretch(struct core *c, struct link *l, struct lane *lane, struct part
 }
 
 static bool
-lane_has_room(const struct link *l, const struct lane *lane)
+lane_has_room(const struct shard_link *l, const struct lane *lane)
 {
     if (lane->op->kind == OP_PULL)
-        return l->pulling < LINK_PULLS_MAX && l->pulling_bytes < LINK_PULL_BYTES;
-    return !window_full(&l->window);
+        return l->pulling < SHARD_LINK_PULLS_MAX && l->pulling_bytes < SHARD_LINK_PULL_BYTES;
+    return !send_window_full(&l->window);
 }
 
-static const enum part_kind kind_of_part[] = {
-    [OP_PULL] = PART_PULL, [OP_PUSH] = PART_PUSH, [OP_TICK] = PART_TICK, [OP_BARRIER] = PART_BARRIER};
+static const enum request_kind kind_of_part[] = {
+    [OP_PULL] = REQUEST_PULL, [OP_PUSH] = REQUEST_PUSH, [OP_TICK] = REQUEST_TICK, [OP_BARRIER] = REQUEST_BARRIER};
 
 /* Fill p with what is next in the lane; lane->queued is false after the last. */
 static enum ps_err
-part_fill(struct core *c, struct link *l, struct lane *lane, struct part *p)
+part_fill(struct core *c, struct shard_link *l, struct lane *lane, struct request *p)
 {
     struct core_op *op = lane->op;
 
@@ -149,13 +152,13 @@ part_fill(struct core *c, struct link *l, struct lane *lane, struct part *p)
     p->op = op;
     p->lane = lane;
     p->clock = op->clock;
-    p->gated = p->kind == PART_PUSH && l->gates && p->clock <= l->gated_through;
+    p->gated = p->kind == REQUEST_PUSH && l->gates && p->clock <= l->gated_through;
     lane->queued = false;
     if ((op->kind == OP_PULL || op->kind == OP_PUSH) && part_take_stretch(c, l, lane, p) != PS_OK) {
         lane->queued = true;
         return PS_ERR_NOMEM;
     }
-    if (op->kind != OP_PULL && window_give(&l->window, p) != PS_OK) {
+    if (op->kind != OP_PULL && send_window_give(&l->window, p) != PS_OK) {
         lane->at = p->from;
         lane->queued = true;
         return PS_ERR_NOMEM;
@@ -165,27 +168,27 @@ part_fill(struct core *c, struct link *l, struct lane *lane, struct part *p)
     return PS_OK;
 }
 
-/* Make one part of the first lane. False: there is none, no room, or no memory. */
+/* Make one request of the first lane. False: there is none, no room, or no memory. */
 static bool
-make_part(struct core *c, struct link *l)
+make_part(struct core *c, struct shard_link *l)
 {
     struct lane *lane = l->first;
     struct ps_error e;
-    struct part *p;
+    struct request *p;
 
     if (lane == NULL || !lane_has_room(l, lane))
         return false;
-    p = pool_part(&c->pools);
+    p = request_pool_get(&c->pools);
     if (p == NULL || part_fill(c, l, lane, p) != PS_OK) {
         if (p != NULL)
-            pool_part_put(&c->pools, p);
-        core_say(c, l, &e, PS_ERR_NOMEM, "no memory to go on");
+            request_pool_put(&c->pools, p);
+        core_error_set(c, l, &e, PS_ERR_NOMEM, "no memory to go on");
         op_give_up(c, lane->op, &e);
         return false;
     }
-    parts_append(&l->parts, p);
+    request_list_append(&l->parts, p);
     l->to_send = p;
-    if (p->kind == PART_PULL) {
+    if (p->kind == REQUEST_PULL) {
         l->pulling++;
         l->pulling_bytes += p->bytes;
     }
@@ -193,7 +196,7 @@ make_part(struct core *c, struct link *l)
     lane->op->left++;
     if (!lane->queued) {
         lane->queued = true; /* it is in the queue until the next line */
-        link_unqueue_lane(l, lane);
+        shard_link_unqueue_lane(l, lane);
     }
     return true;
 }
@@ -201,21 +204,21 @@ make_part(struct core *c, struct link *l)
 /* ---- The pump ---- */
 
 void
-link_ask(struct link *l, struct part *p)
+shard_link_queue_control(struct shard_link *l, struct request *p)
 {
-    parts_append(&l->control, p);
+    request_list_append(&l->control, p);
     if (l->to_ask == NULL)
         l->to_ask = p;
 }
 
 /* Thousands may have been asked and not answered yet: those are not looked at again. */
 static bool
-pump_control(struct core *c, struct link *l)
+pump_control(struct core *c, struct shard_link *l)
 {
-    struct part *p;
+    struct request *p;
 
     for (p = l->to_ask; p != NULL; p = p->next, l->asked_past++)
-        if (p->state == PART_HELD && !part_waits(l, p) && !part_hand_out(c, l, p))
+        if (p->state == REQUEST_WAITING && !request_waits(l, p) && !part_hand_out(c, l, p))
             return false;
     l->to_ask = NULL;
     return true;
@@ -224,34 +227,34 @@ pump_control(struct core *c, struct link *l)
 /* In sync a shard refuses a push for a step that its blocks have not come to, and one that came back with older data
  * comes there again only when all workers have told it their clocks. (Sent too early, the gradient would be lost.) */
 static void
-ask_gate(struct core *c, struct link *l, const struct part *push)
+query_gate(struct core *c, struct shard_link *l, const struct request *push)
 {
-    struct part *p;
+    struct request *p;
 
     if (l->gate != NULL)
         return;
-    if ((p = part_own(c, PART_GATE)) == NULL) {
+    if ((p = request_new_own(c, REQUEST_GATE)) == NULL) {
         out_of_memory(c, l);
         return;
     }
     p->seq = push->seq;
     p->given_up = true; /* nobody waits for what it would bring */
-    link_ask(l, p);
+    shard_link_queue_control(l, p);
     l->gate = p;
     part_hand_out(c, l, p);
 }
 
 void
-link_pump(struct core *c, struct link *l)
+shard_link_pump(struct core *c, struct shard_link *l)
 {
-    struct part *p;
+    struct request *p;
 
-    if (!link_up(l) || c->closing || !pump_control(c, l) || l->state != LINK_READY)
+    if (!shard_link_up(l) || c->closing || !pump_control(c, l) || l->state != SHARD_LINK_READY)
         return;
-    while (l->sending_bytes < LINK_SEND_BYTES && (l->to_send != NULL || make_part(c, l))) {
+    while (l->sending_bytes < SHARD_LINK_SEND_BYTES && (l->to_send != NULL || make_part(c, l))) {
         p = l->to_send;
         if (p->gated && l->slowest < p->clock) {
-            ask_gate(c, l, p);
+            query_gate(c, l, p);
             return;
         }
         l->to_send = p->next;
@@ -263,7 +266,7 @@ link_pump(struct core *c, struct link *l)
 /* ---- The queue of lanes ---- */
 
 void
-link_queue_lane(struct link *l, struct lane *lane)
+shard_link_queue_lane(struct shard_link *l, struct lane *lane)
 {
     lane->queued = true;
     lane->op->left++;
@@ -277,7 +280,7 @@ link_queue_lane(struct link *l, struct lane *lane)
 }
 
 void
-link_unqueue_lane(struct link *l, struct lane *lane)
+shard_link_unqueue_lane(struct shard_link *l, struct lane *lane)
 {
     ps_assert(lane->queued && lane->op->left > 0);
     if (lane->prev != NULL)

@@ -1,39 +1,40 @@
-/* Messages, one function for each kind of part: s gets head and spans. */
-#include "client/core/shards/link.h"
+/* Messages, one function for each kind of request: s gets head and spans. */
 #include "client/core/shards/residual.h"
+#include "client/core/shards/shard_link.h"
 
 enum ps_err
-link_encode(struct send *s, enum msg_type type, uint64_t request, const ProtobufCMessage *message, uint64_t payload_len)
+shard_link_encode(struct send *s, enum msg_type type, uint64_t request, const ProtobufCMessage *message,
+                  uint64_t payload_len)
 {
     size_t size = wire_size(message);
 
-    if (send_head_room(s, size) != PS_OK)
+    if (request_pool_send_reserve(s, size) != PS_OK)
         return PS_ERR_NOMEM;
     wire_encode(type, request, message, payload_len, s->head);
     s->out.head_len = size;
     return PS_OK;
 }
 
-/* Ids, numbers and (when it carries any) versions of a part's blocks into the core's scratch; for a push the spans of
- * its gradients as well. */
+/* Ids, numbers and (when it carries any) versions of a request's blocks into the core's scratch; for a push the spans
+ * of its gradients as well. */
 static enum ps_err
-list_blocks(struct core *c, struct link *l, struct part *p, struct send *s)
+list_blocks(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     struct core_op *op = p->op;
-    struct walk walk = {op->vars, op->n, l->shard};
-    struct cursor at = p->from;
+    struct block_walk walk = {op->vars, op->n, l->shard};
+    struct block_cursor at = p->from;
     struct walk_block b;
     bool more;
     uint32_t i;
 
     for (i = 0; i < p->blocks; i++) {
-        more = cursor_next(&walk, &at, &b);
+        more = block_cursor_next(&walk, &at, &b);
         ps_assert(more && op->vars[b.var]->shard[l->shard].known);
         c->var_ids[i] = op->vars[b.var]->shard[l->shard].id;
         c->block_numbers[i] = (uint32_t)b.block;
         if (p->versions.any)
-            c->block_versions[i] = part_version(p, i);
-        if (p->kind == PART_PUSH && p->encoding.data == NULL &&
+            c->block_versions[i] = request_version(p, i);
+        if (p->kind == REQUEST_PUSH && p->encoding.data == NULL &&
             spans_add(&s->spans, op->grads[b.var] + b.first, walk_block_bytes(&b)) != PS_OK)
             return PS_ERR_NOMEM;
     }
@@ -41,7 +42,7 @@ list_blocks(struct core *c, struct link *l, struct part *p, struct send *s)
 }
 
 static enum ps_err
-encode_pull(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_pull(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Pull m = PSD__PULL__INIT;
 
@@ -53,14 +54,14 @@ encode_pull(struct core *c, struct link *l, struct part *p, struct send *s)
     m.n_newer_than = p->versions.any ? p->blocks : 0;
     m.newer_than = c->block_versions;
     m.clock = p->clock;
-    m.now = p->op->pull.now != 0 || p->op->kind == OP_PUSH; /* reunion.c: a push that survived */
-    return link_encode(s, MSG_PULL, p->request, &m.base, 0);
+    m.now = p->op->pull.now != 0 || p->op->kind == OP_PUSH; /* resync.c: a push that survived */
+    return shard_link_encode(s, MSG_PULL, p->request, &m.base, 0);
 }
 
 /* A session that was made anew may be ahead of this worker; in async and ssp all that it pushes is at that clock until
  * it has caught up. In sync the clock says which step a gradient belongs to. */
 static uint64_t
-push_clock(const struct core *c, const struct link *l, const struct part *p)
+push_clock(const struct core *c, const struct shard_link *l, const struct request *p)
 {
     return c->config.mode == PS_SYNC ? p->clock : MAX(p->clock, l->floor);
 }
@@ -75,7 +76,7 @@ cursor_message(Psd__Cursor *m, struct ps_cursor at)
 }
 
 static enum ps_err
-encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_push(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Push m = PSD__PUSH__INIT;
     Psd__Norm norm = PSD__NORM__INIT;
@@ -99,19 +100,19 @@ encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
         norm.l2 = p->op->norm;
         m.norm = &norm;
     }
-    if (p->op->with_place) {
+    if (p->op->with_cursor) {
         m.cursor_from = cursor_message(&begins, p->op->begins);
         m.cursor = cursor_message(&ends, p->op->ends);
     }
-    return link_encode(s, MSG_PUSH, p->request, &m.base, p->bytes);
+    return shard_link_encode(s, MSG_PUSH, p->request, &m.base, p->bytes);
 }
 
 /* Of the blocks of a gated push, at its clock, and so new that none is sent. */
 static enum ps_err
-encode_gate(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_gate(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Pull m = PSD__PULL__INIT;
-    struct part *push = window_find(&l->window, p->seq);
+    struct request *push = send_window_find(&l->window, p->seq);
 
     if (list_blocks(c, l, push, s) != PS_OK)
         return PS_ERR_NOMEM;
@@ -123,28 +124,28 @@ encode_gate(struct core *c, struct link *l, struct part *p, struct send *s)
     m.block = c->block_numbers;
     m.newer_than = c->block_versions;
     m.clock = push->clock;
-    return link_encode(s, MSG_PULL, p->request, &m.base, 0);
+    return shard_link_encode(s, MSG_PULL, p->request, &m.base, 0);
 }
 
 static enum ps_err
-encode_tick(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_tick(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Tick m = PSD__TICK__INIT;
-    struct tally_room metrics;
+    struct metrics_message metrics;
     Psd__Cursor ends;
 
     m.seq = p->seq;
-    if (p->op != NULL && p->op->with_place)
+    if (p->op != NULL && p->op->with_cursor)
         m.cursor = cursor_message(&ends, p->op->ends);
-    m.metrics = tally_told(c, l, &metrics);
+    m.metrics = own_metrics_message(c, l, &metrics);
     m.clock = p->clock;
     m.round = c->round;
     m.acked_through = l->window.acked_through;
-    return link_encode(s, MSG_TICK, p->request, &m.base, 0);
+    return shard_link_encode(s, MSG_TICK, p->request, &m.base, 0);
 }
 
 static enum ps_err
-encode_barrier(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_barrier(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Barrier m = PSD__BARRIER__INIT;
     Psd__Place place = PSD__PLACE__INIT;
@@ -153,7 +154,7 @@ encode_barrier(struct core *c, struct link *l, struct part *p, struct send *s)
     (void)c;
     m.seq = p->seq;
     m.name = p->op->name;
-    if (p->op->placed) {
+    if (p->op->at_cursor) {
         at.epoch = p->op->ends.epoch;
         at.position = p->op->ends.position;
         place.at = &at;
@@ -161,11 +162,11 @@ encode_barrier(struct core *c, struct link *l, struct part *p, struct send *s)
         m.place = &place;
     }
     m.acked_through = l->window.acked_through;
-    return link_encode(s, MSG_BARRIER, p->request, &m.base, 0);
+    return shard_link_encode(s, MSG_BARRIER, p->request, &m.base, 0);
 }
 
 static enum ps_err
-encode_skip(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_skip(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Skip m = PSD__SKIP__INIT;
 
@@ -173,43 +174,43 @@ encode_skip(struct core *c, struct link *l, struct part *p, struct send *s)
     m.seq = p->seq;
     m.push = p->counts || p->was_counted;
     m.acked_through = l->window.acked_through;
-    return link_encode(s, MSG_SKIP, p->request, &m.base, 0);
+    return shard_link_encode(s, MSG_SKIP, p->request, &m.base, 0);
 }
 
 static enum ps_err
-encode_declare(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_declare(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     struct var_message room;
 
     (void)c;
     (void)l;
-    return link_encode(s, MSG_DECLARE, p->request, var_message(p->var, &room), 0);
+    return shard_link_encode(s, MSG_DECLARE, p->request, var_message(p->var, &room), 0);
 }
 
 static enum ps_err
-encode_attach(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_attach(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Attach m = PSD__ATTACH__INIT;
 
     (void)l;
     m.job = (char *)c->config.job;
     m.name = p->var != NULL ? p->var->name : p->op->name;
-    return link_encode(s, MSG_ATTACH, p->request, &m.base, 0);
+    return shard_link_encode(s, MSG_ATTACH, p->request, &m.base, 0);
 }
 
 static enum ps_err
-encode_restore(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_restore(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     return c->config.observer ? encode_attach(c, l, p, s) : encode_declare(c, l, p, s);
 }
 
 static enum ps_err
-encode_query(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_query(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Query m = PSD__QUERY__INIT;
 
     (void)l;
-    if (p->kind == PART_WHY) {
+    if (p->kind == REQUEST_DELAY_QUERY) {
         m.kind = PSD__QUERY_KIND__BLOCKED;
         m.job = (char *)c->config.job;
     } else {
@@ -217,59 +218,59 @@ encode_query(struct core *c, struct link *l, struct part *p, struct send *s)
         m.job = p->op->name;
         m.after = p->op->after;
     }
-    return link_encode(s, MSG_QUERY, p->request, &m.base, 0);
+    return shard_link_encode(s, MSG_QUERY, p->request, &m.base, 0);
 }
 
 static enum ps_err
-encode_ping(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_ping(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Ping m = PSD__PING__INIT;
 
     (void)c;
     (void)l;
     m.token = p->request;
-    return link_encode(s, MSG_PING, p->request, &m.base, 0);
+    return shard_link_encode(s, MSG_PING, p->request, &m.base, 0);
 }
 
 static enum ps_err
-encode_set(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_set(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     (void)c;
     (void)l;
-    return link_encode(s, MSG_SET, p->request, &p->op->set->base, 0);
+    return shard_link_encode(s, MSG_SET, p->request, &p->op->set->base, 0);
 }
 
 static enum ps_err
-encode_drain(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_drain(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     Psd__Drain m = PSD__DRAIN__INIT;
 
     (void)c;
     (void)l;
-    return link_encode(s, MSG_DRAIN, p->request, &m.base, 0);
+    return shard_link_encode(s, MSG_DRAIN, p->request, &m.base, 0);
 }
 
 static enum ps_err
-encode_ask(struct core *c, struct link *l, struct part *p, struct send *s)
+encode_ask(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     (void)c;
     (void)l;
-    return link_encode(s, p->op->ask_type, p->request, p->op->ask, 0);
+    return shard_link_encode(s, p->op->ask_type, p->request, p->op->ask, 0);
 }
 
-typedef enum ps_err (*encode_part)(struct core *c, struct link *l, struct part *p, struct send *s);
+typedef enum ps_err (*encode_part)(struct core *c, struct shard_link *l, struct request *p, struct send *s);
 
 static const encode_part encoders[] = {
-    [PART_PULL] = encode_pull,       [PART_PUSH] = encode_push,     [PART_TICK] = encode_tick,
-    [PART_BARRIER] = encode_barrier, [PART_SKIP] = encode_skip,     [PART_DECLARE] = encode_declare,
-    [PART_QUERY] = encode_query,     [PART_PING] = encode_ping,     [PART_RESTORE] = encode_restore,
-    [PART_WHY] = encode_query,       [PART_ALIVE] = encode_ping,    [PART_SET] = encode_set,
-    [PART_DRAIN] = encode_drain,     [PART_ATTACH] = encode_attach, [PART_ASK] = encode_ask,
-    [PART_GATE] = encode_gate,
+    [REQUEST_PULL] = encode_pull,         [REQUEST_PUSH] = encode_push,     [REQUEST_TICK] = encode_tick,
+    [REQUEST_BARRIER] = encode_barrier,   [REQUEST_SKIP] = encode_skip,     [REQUEST_DECLARE] = encode_declare,
+    [REQUEST_QUERY] = encode_query,       [REQUEST_PING] = encode_ping,     [REQUEST_RESTORE] = encode_restore,
+    [REQUEST_DELAY_QUERY] = encode_query, [REQUEST_ALIVE] = encode_ping,    [REQUEST_SET] = encode_set,
+    [REQUEST_DRAIN] = encode_drain,       [REQUEST_ATTACH] = encode_attach, [REQUEST_OTHER] = encode_ask,
+    [REQUEST_GATE] = encode_gate,
 };
 
 enum ps_err
-part_encode(struct core *c, struct link *l, struct part *p, struct send *s)
+request_encode(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     return encoders[p->kind](c, l, p, s);
 }

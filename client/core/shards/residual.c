@@ -1,9 +1,9 @@
-/* Encodes parts of compressed pushes, and takes back what did not count. */
+/* Encodes requests of compressed pushes, and takes back what did not count. */
 #include "client/core/shards/residual.h"
 
 #include <stdlib.h>
 
-#include "client/core/shards/link.h"
+#include "client/core/shards/shard_link.h"
 #include "common/core/codec/codec.h"
 #include "common/core/optimizer/optimizer.h"
 
@@ -29,27 +29,27 @@ residual_begin(size_t n, struct core_var *const vars[], const float *const grads
 /* ---- Encoding ---- */
 
 enum ps_err
-residual_room(struct pools *pools, struct link *l, struct part *p)
+residual_reserve(struct request_pools *pools, struct shard_link *l, struct request *p)
 {
-    struct walk walk = {p->op->vars, p->op->n, l->shard};
-    struct cursor at = p->from;
+    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_cursor at = p->from;
     struct walk_block b;
     size_t size = 0;
 
-    for (uint32_t i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++)
+    for (uint32_t i = 0; i < p->blocks && block_cursor_next(&walk, &at, &b); i++)
         size += codec_size_max(&p->op->compress, b.len);
-    return pool_encoding(pools, size, &p->encoding);
+    return request_pool_encoding(pools, size, &p->encoding);
 }
 
 void
-residual_encode(struct link *l, struct part *p)
+residual_encode(struct shard_link *l, struct request *p)
 {
-    struct walk walk = {p->op->vars, p->op->n, l->shard};
-    struct cursor at = p->from;
+    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_cursor at = p->from;
     uint8_t *out = p->encoding.data;
     struct walk_block b;
 
-    for (uint32_t i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++)
+    for (uint32_t i = 0; i < p->blocks && block_cursor_next(&walk, &at, &b); i++)
         out += codec_encode(&p->op->compress, b.len, p->op->grads[b.var] + b.first,
                             p->op->vars[b.var]->residual + b.first, out);
     p->bytes = (uint64_t)(out - p->encoding.data);
@@ -65,11 +65,11 @@ did_not_count(uint32_t code)
 }
 
 void
-residual_note(struct link *l, struct part *p, const uint32_t *codes, uint32_t all)
+residual_note(struct shard_link *l, struct request *p, const uint32_t *codes, uint32_t all)
 {
-    struct walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
     enum ps_compress_kind kind = p->op->compress.kind;
-    struct cursor at = p->from;
+    struct block_cursor at = p->from;
     const uint8_t *encoding = p->encoding.data;
     struct walk_block b;
     size_t bytes;
@@ -77,7 +77,7 @@ residual_note(struct link *l, struct part *p, const uint32_t *codes, uint32_t al
 
     if (encoding == NULL)
         return;
-    for (uint32_t i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++) {
+    for (uint32_t i = 0; i < p->blocks && block_cursor_next(&walk, &at, &b); i++) {
         err = codec_measure(kind, b.len, encoding, p->bytes - (uint64_t)(encoding - p->encoding.data), &bytes, NULL);
         ps_assert(err == PS_OK); /* our own */
         if (did_not_count(codes != NULL ? codes[i] : all))
@@ -87,7 +87,7 @@ residual_note(struct link *l, struct part *p, const uint32_t *codes, uint32_t al
 }
 
 void
-residual_undo(struct link *l, struct part *p)
+residual_undo(struct shard_link *l, struct request *p)
 {
     if (p->encoding.data != NULL && p->op != NULL)
         residual_note(l, p, NULL, PS_ERR_CANCELLED);

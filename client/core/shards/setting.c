@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/core/shards/link.h"
+#include "client/core/shards/shard_link.h"
 #include "common/core/base/text.h"
 #include "common/core/wire/wire_check.h"
 
@@ -51,7 +51,7 @@ fill_job(struct set_message *m, const struct ps_setting *s)
 }
 
 static enum ps_err
-fill(struct set_message *m, const struct core *c, const struct ps_setting *s, struct ps_error *e)
+setting_fill(struct set_message *m, const struct core *c, const struct ps_setting *s, struct ps_error *e)
 {
     struct wire_msg msg = {.type = MSG_SET, .u.set = &m->set};
 
@@ -80,17 +80,17 @@ core_set(struct core *c, const struct ps_setting *setting, struct core_op **op_o
     struct core_op *op;
     enum ps_err err;
 
-    if ((err = op_may_start(c, e)) != PS_OK || (err = fill(&m, c, setting, e)) != PS_OK)
+    if ((err = op_may_start(c, e)) != PS_OK || (err = setting_fill(&m, c, setting, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_SET)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a set");
-    if (op_room(op, 0, c->config.shards) != PS_OK || (op->set = wire_copy(&m.set.base)) == NULL)
+    if (op_reserve(op, 0, c->config.shards) != PS_OK || (op->set = wire_copy(&m.set.base)) == NULL)
         return op_undo(c, op, e, "set");
     *op_out = op;
     for (uint32_t i = 0; i < c->config.shards; i++) {
         struct ps_error starved;
 
-        if (op_start_control(c, op, i, PART_SET, NULL) == PS_OK)
+        if (op_start_control(c, op, i, REQUEST_SET, NULL) == PS_OK)
             continue;
         ps_fail(&starved, PS_ERR_NOMEM, "no memory to start a set");
         op_give_up(c, op, &starved);

@@ -86,7 +86,7 @@ var_bytes(const struct core_var *v)
 /* Where a block lies in the variable. Models have many small variables of one block, and every operation walks all of
  * its blocks several times: those need no arithmetic. */
 static inline void
-var_block_place(const struct core_var *v, uint64_t block, uint64_t *first, uint32_t *len)
+var_block_range(const struct core_var *v, uint64_t block, uint64_t *first, uint32_t *len)
 {
     *first = 0;
     *len = (uint32_t)v->elements;

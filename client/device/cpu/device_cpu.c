@@ -141,7 +141,7 @@ threads_wanted(const struct ps_device_options *options)
 
 /* "OpenBLAS 0.3.21 ...": the first two words. */
 static void
-describe(ps_device *d)
+cpu_describe(ps_device *d)
 {
     const char *config = openblas_get_config();
     size_t first = strcspn(config, " ");
@@ -162,7 +162,7 @@ device_cpu_open(const struct ps_device_options *options, ps_device **out, struct
     openblas_set_num_threads(threads);
     d->ops = &cpu_ops;
     d->threads = openblas_get_num_threads();
-    describe(d);
+    cpu_describe(d);
     *out = d;
     return PS_OK;
 }

@@ -36,20 +36,20 @@ geometry_of(const struct ps_conv2d *c)
 }
 
 /* Which patch: the row of the batch, as its offset in x, and the window. */
-struct place {
+struct conv_place {
     size_t image, y, x;
 };
 
-static struct place
-place_of(const struct geometry *g, size_t number)
+static struct conv_place
+conv_place_of(const struct geometry *g, size_t number)
 {
     size_t line = number / g->x.out;
 
-    return (struct place){line / g->y.out * g->image, line % g->y.out, number % g->x.out};
+    return (struct conv_place){line / g->y.out * g->image, line % g->y.out, number % g->x.out};
 }
 
 static void
-place_next(const struct geometry *g, struct place *at)
+conv_place_next(const struct geometry *g, struct conv_place *at)
 {
     if (++at->x < g->x.out)
         return;
@@ -68,7 +68,7 @@ struct overlap {
 };
 
 static struct overlap
-overlap_of(const struct geometry *g, const struct place *at)
+overlap_of(const struct geometry *g, const struct conv_place *at)
 {
     struct axis_part y = axis_part(&g->y, at->y), x = axis_part(&g->x, at->x);
 
@@ -83,11 +83,11 @@ overlap_of(const struct geometry *g, const struct place *at)
 
 /* patches: [n, patch], those from number `first` on; 0 where they lie on padding. */
 static void
-gather(const struct geometry *g, size_t first, size_t n, const float *restrict x, float *restrict patches)
+conv_gather(const struct geometry *g, size_t first, size_t n, const float *restrict x, float *restrict patches)
 {
-    struct place at = place_of(g, first);
+    struct conv_place at = conv_place_of(g, first);
 
-    for (; n > 0; n--, patches += g->patch, place_next(g, &at)) {
+    for (; n > 0; n--, patches += g->patch, conv_place_next(g, &at)) {
         struct overlap o = overlap_of(g, &at);
 
         if (o.lines * o.run < g->patch)
@@ -99,11 +99,11 @@ gather(const struct geometry *g, size_t first, size_t n, const float *restrict x
 
 /* The way back: each patch is added to where it came from. */
 static void
-scatter(const struct geometry *g, size_t first, size_t n, const float *restrict patches, float *restrict dx)
+conv_scatter(const struct geometry *g, size_t first, size_t n, const float *restrict patches, float *restrict dx)
 {
-    struct place at = place_of(g, first);
+    struct conv_place at = conv_place_of(g, first);
 
-    for (; n > 0; n--, patches += g->patch, place_next(g, &at)) {
+    for (; n > 0; n--, patches += g->patch, conv_place_next(g, &at)) {
         struct overlap o = overlap_of(g, &at);
 
         for (size_t i = 0; i < o.lines; i++) {
@@ -128,7 +128,7 @@ patches_from(const struct geometry *g, size_t first, size_t n, const float *x, f
 {
     if (g->at_once == 0)
         return x + first * g->in;
-    gather(g, first, n, x, workspace);
+    conv_gather(g, first, n, x, workspace);
     return workspace;
 }
 
@@ -154,7 +154,7 @@ input_gradient(const struct geometry *g, size_t first, size_t n, const float *w,
 
     cpu_product(false, true, n, g->patch, g->out, dy + first * g->out, w, 0, to);
     if (to == workspace)
-        scatter(g, first, n, workspace, dx);
+        conv_scatter(g, first, n, workspace, dx);
 }
 
 void

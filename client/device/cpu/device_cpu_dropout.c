@@ -15,7 +15,7 @@ fill_words(uint64_t first, uint64_t seed, uint64_t counter, uint32_t words[WORDS
 }
 
 static void
-drop(size_t n, float rate, uint64_t seed, uint64_t counter, const float *x, float *y)
+dropout_apply(size_t n, float rate, uint64_t seed, uint64_t counter, const float *x, float *y)
 {
     uint32_t dropped = dropout_below(rate);
     float scale = 1 / (1 - rate);
@@ -37,12 +37,12 @@ void
 cpu_dropout_forward(ps_device *d, size_t n, float rate, uint64_t seed, uint64_t counter, const float *x, float *y)
 {
     (void)d;
-    drop(n, rate, seed, counter, x, y);
+    dropout_apply(n, rate, seed, counter, x, y);
 }
 
 void
 cpu_dropout_backward(ps_device *d, size_t n, float rate, uint64_t seed, uint64_t counter, const float *dy, float *dx)
 {
     (void)d;
-    drop(n, rate, seed, counter, dy, dx);
+    dropout_apply(n, rate, seed, counter, dy, dx);
 }

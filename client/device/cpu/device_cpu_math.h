@@ -1,7 +1,7 @@
 /* Functions of one number for the CPU's loops, made of + - * / so that compilers compute several at a time, and sums in
  * an order of their own. No C library's last bit is in a result. NaN goes through all of them.
  *
- * Relative errors are below 2^-22 unless said otherwise (tests/unit/test_device_math.c). */
+ * Relative errors are below 2^-22 unless said otherwise (tests/unit/client/device/cpu/test_device_math.c). */
 #ifndef CLIENT_DEVICE_CPU_MATH_H
 #define CLIENT_DEVICE_CPU_MATH_H
 

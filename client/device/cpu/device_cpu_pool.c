@@ -104,7 +104,7 @@ cpu_max_pool_backward(ps_device *d, size_t rows, const struct ps_pool2d *p, cons
 /* ---- Mean ---- */
 
 static void
-add(size_t n, const float *restrict from, float *restrict to)
+pool_add(size_t n, const float *restrict from, float *restrict to)
 {
     for (size_t i = 0; i < n; i++)
         to[i] += from[i];
@@ -125,7 +125,7 @@ mean_of_view(const struct tensors *t, const struct view *v)
 
     memset(y, 0, v->channels * sizeof *y);
     EACH_ELEMENT(v, at)
-    add(v->channels, t->x + v->row + at, y);
+    pool_add(v->channels, t->x + v->row + at, y);
     for (size_t c = 0; c < v->channels; c++)
         y[c] /= count;
 }

@@ -9,7 +9,7 @@
 #define TILE ((size_t)4096) /* floats */
 
 static void
-divide(size_t n, float by, float *x)
+gang_divide(size_t n, float by, float *x)
 {
     for (size_t i = 0; i < n; i++)
         x[i] /= by;
@@ -31,7 +31,7 @@ cpu_all_reduce(void *state, size_t n, float *const tensors[], size_t elements, e
             from[r] = tensors[r] + first;
         optimizer_sum(some, n, from, sum);
         if (op == DEVICE_GANG_MEAN)
-            divide(some, (float)n, sum);
+            gang_divide(some, (float)n, sum);
         for (size_t r = 1; r < n; r++)
             memcpy(tensors[r] + first, sum, some * sizeof *sum);
     }

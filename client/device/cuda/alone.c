@@ -15,7 +15,7 @@
 #include "client/device/device_staging.h"
 #include "common/core/base/base.h"
 #include "common/system/now.h"
-#include "tests/unit/conformance.h"
+#include "tests/unit/client/device/conformance.h"
 
 #ifdef WITH_CPU
 #include "client/include/psclient/ps_network.h"
@@ -42,7 +42,7 @@ device_cpu_open(const struct ps_device_options *options, ps_device **out, struct
 #define ABSENT 77
 
 static void
-must(enum ps_err err, const struct ps_error *e)
+alone_must(enum ps_err err, const struct ps_error *e)
 {
     if (err == PS_OK)
         return;
@@ -53,7 +53,7 @@ must(enum ps_err err, const struct ps_error *e)
 /* ---- Testing ---- */
 
 static int
-test(ps_device *d)
+alone_test(ps_device *d)
 {
     const char *seed = getenv("PSD_TEST_SEED");
     struct conformance c = {.device = d, .seed = seed != NULL ? strtoull(seed, NULL, 0) : 20260101};
@@ -74,7 +74,7 @@ test(ps_device *d)
 
 /* ---- Measuring ---- */
 
-struct bench {
+struct alone_bench {
     ps_device *d;
     size_t n, size;        /* elements, and their bytes */
     float *a, *b, *c, *g;  /* of the device */
@@ -84,85 +84,85 @@ struct bench {
 };
 
 static double
-seconds(void)
+alone_seconds(void)
 {
     return 1e-9 * (double)monotonic_ns();
 }
 
 /* Of one call, among as many as half a second has; all are waited for together. */
 static double
-time_of(struct bench *b, void (*work)(struct bench *b))
+time_of(struct alone_bench *b, void (*work)(struct alone_bench *b))
 {
     struct ps_error e;
     double start, took;
 
     for (size_t calls = 1;; calls *= 2) {
-        must(ps_device_finish(b->d, &e), &e);
-        start = seconds();
+        alone_must(ps_device_finish(b->d, &e), &e);
+        start = alone_seconds();
         for (size_t i = 0; i < calls; i++)
             work(b);
-        must(ps_device_finish(b->d, &e), &e);
-        took = seconds() - start;
+        alone_must(ps_device_finish(b->d, &e), &e);
+        took = alone_seconds() - start;
         if (took > 0.5 || calls > 1000000)
             return took / (double)calls;
     }
 }
 
 static void
-send_pinned(struct bench *b)
+send_pinned(struct alone_bench *b)
 {
     device_send(b->d, b->a, b->pinned, b->size);
 }
 
 static void
-fetch_pinned(struct bench *b)
+fetch_pinned(struct alone_bench *b)
 {
     struct ps_error e;
 
-    must(device_fetch(b->d, b->pinned, b->a, b->size, &e), &e);
+    alone_must(device_fetch(b->d, b->pinned, b->a, b->size, &e), &e);
 }
 
 static void
-send_plain(struct bench *b)
+send_plain(struct alone_bench *b)
 {
     ps_device_upload(b->d, b->a, b->plain, b->size);
 }
 
 static void
-fetch_plain(struct bench *b)
+fetch_plain(struct alone_bench *b)
 {
     struct ps_error e;
 
-    must(ps_device_download(b->d, b->plain, b->a, b->size, &e), &e);
+    alone_must(ps_device_download(b->d, b->plain, b->a, b->size, &e), &e);
 }
 
 static void
-both_ways(struct bench *b)
+both_ways(struct alone_bench *b)
 {
     struct ps_error e;
 
     device_send(b->d, b->a, b->pinned, b->size);
-    must(device_fetch(b->d, b->pinned + b->n, b->b, b->size, &e), &e);
+    alone_must(device_fetch(b->d, b->pinned + b->n, b->b, b->size, &e), &e);
 }
 
 static void
-copy_inside(struct bench *b)
+copy_inside(struct alone_bench *b)
 {
     ps_device_copy(b->d, b->b, b->a, b->size);
 }
 
 static void
-update(struct bench *b)
+bench_update(struct alone_bench *b)
 {
     struct optimizer_arrays arrays = {.weights = b->a, .slot = {b->b, b->c, NULL}};
     struct device_update u = {{++b->version, 0}, 1, false};
     struct ps_error e;
 
-    must(device_optimizer_apply(b->d, b->optimizer, &u, b->n, b->g, &arrays, &e), &e);
+    alone_must(device_optimizer_apply(b->d, b->optimizer, &u, b->n, b->g, &arrays, &e), &e);
 }
 
 static void
-relu(struct bench *b)
+bench_relu(struct alone_bench *b)
 {
     ps_relu_forward(b->d, b->n, b->a, b->b);
 }
@@ -170,17 +170,17 @@ relu(struct bench *b)
 #define SIDE 4096
 
 static void
-product(struct bench *b)
+bench_product(struct alone_bench *b)
 {
     ps_dense_forward(b->d, SIDE, SIDE, SIDE, b->a, b->b, NULL, b->c);
 }
 
 static void
-show_copies(struct bench *b)
+show_copies(struct alone_bench *b)
 {
     static const struct {
         const char *what;
-        void (*work)(struct bench *b);
+        void (*work)(struct alone_bench *b);
         double times;
     } rows[] = {{"host to device, pinned", send_pinned, 1},
                 {"device to host, pinned", fetch_pinned, 1},
@@ -199,26 +199,26 @@ show_against(const char *what, double bytes, double took, double memory)
 }
 
 static void
-show_kernels(struct bench *b)
+show_kernels(struct alone_bench *b)
 {
     double memory = 2 * (double)b->size / time_of(b, copy_inside);
 
     printf("%-32s %8.1f GB/s\n", "copy inside the device", memory * 1e-9);
-    show_against("relu", 2 * (double)b->size, time_of(b, relu), memory);
+    show_against("relu", 2 * (double)b->size, time_of(b, bench_relu), memory);
     for (int kind = 0; kind < PS_OPTIMIZER_KINDS; kind++) {
         const char *name = ps_optimizer_name((enum ps_optimizer_kind)kind);
         struct optimizer_arrays arrays = {.weights = b->a, .slot = {b->b, b->c, NULL}};
         struct ps_optimizer o;
         struct ps_error e;
 
-        must(ps_optimizer_by_name(name, &o, &e), &e);
-        must(device_optimizer_start(b->d, &o, b->n, &arrays, &e), &e);
+        alone_must(ps_optimizer_by_name(name, &o, &e), &e);
+        alone_must(device_optimizer_start(b->d, &o, b->n, &arrays, &e), &e);
         b->optimizer = &o;
         b->version = 0;
-        show_against(name, (3 + 2 * (double)optimizer_slots(&o)) * (double)b->size, time_of(b, update), memory);
+        show_against(name, (3 + 2 * (double)optimizer_slots(&o)) * (double)b->size, time_of(b, bench_update), memory);
     }
     printf("%-32s %8.2f TFLOP/s\n", "product of 4096 x 4096 x 4096",
-           2.0 * SIDE * SIDE * SIDE / time_of(b, product) * 1e-12);
+           2.0 * SIDE * SIDE * SIDE / time_of(b, bench_product) * 1e-12);
 }
 
 /* ---- A training step ---- */
@@ -237,17 +237,17 @@ step_time(ps_device *d, const char *layers, size_t rows)
     double start = 0;
     int steps = 0;
 
-    must(ps_network_parse(layers, list, &spec.layers, &e), &e);
-    must(ps_network_new(d, &spec, &network, &e), &e);
+    alone_must(ps_network_parse(layers, list, &spec.layers, &e), &e);
+    alone_must(ps_network_new(d, &spec, &network, &e), &e);
     ps_network_initialize(network);
     for (size_t i = 0; i < rows * 784; i++)
         x[i] = (float)(i * 2654435761u % 256) / 255;
-    for (; steps <= 20 || seconds() - start < 1; steps++) {
+    for (; steps <= 20 || alone_seconds() - start < 1; steps++) {
         if (steps == 3) /* the first ones load and compile */
-            start = seconds();
-        must(ps_network_gradient(network, &batch, 1.0f / (float)rows, 0, NULL, &e), &e);
+            start = alone_seconds();
+        alone_must(ps_network_gradient(network, &batch, 1.0f / (float)rows, 0, NULL, &e), &e);
     }
-    start = (seconds() - start) / (steps - 3);
+    start = (alone_seconds() - start) / (steps - 3);
     ps_network_free(network);
     free(x);
     free(labels);
@@ -264,7 +264,7 @@ show_steps(ps_device *d)
     struct ps_error e;
     ps_device *cpu;
 
-    must(ps_device_open("cpu", NULL, &cpu, &e), &e);
+    alone_must(ps_device_open("cpu", NULL, &cpu, &e), &e);
     printf("cpu: %s\n", ps_device_describe(cpu));
     for (size_t i = 0; i < ARRAY_LEN(networks); i++)
         for (size_t rows = 32; rows <= 2048; rows *= 8) {
@@ -285,16 +285,16 @@ show_steps(ps_device *d)
 #endif
 
 static int
-figures(ps_device *d)
+alone_figures(ps_device *d)
 {
-    struct bench b = {.d = d, .n = (size_t)64 << 20};
+    struct alone_bench b = {.d = d, .n = (size_t)64 << 20};
     float **of_device[] = {&b.a, &b.b, &b.c, &b.g};
     struct ps_error e;
 
     b.size = b.n * sizeof(float);
     for (size_t i = 0; i < ARRAY_LEN(of_device); i++)
-        must(ps_device_alloc(d, b.size, (void **)of_device[i], &e), &e);
-    must(device_staging_alloc(d, 2 * b.size, (void **)&b.pinned, &e), &e);
+        alone_must(ps_device_alloc(d, b.size, (void **)of_device[i], &e), &e);
+    alone_must(device_staging_alloc(d, 2 * b.size, (void **)&b.pinned, &e), &e);
     if ((b.plain = malloc(b.size)) == NULL)
         return 1;
     memset(b.plain, 1, b.size);
@@ -326,7 +326,7 @@ main(int argc, char **argv)
         return err == PS_ERR_UNSUPPORTED ? ABSENT : 2;
     }
     printf("# %s: %s\n", ps_device_name(d), ps_device_describe(d));
-    result = strcmp(argv[2], "test") == 0 ? test(d) : figures(d);
+    result = strcmp(argv[2], "test") == 0 ? alone_test(d) : alone_figures(d);
     ps_device_close(d);
     return result;
 }

@@ -181,32 +181,32 @@ KERNEL_ELEMENT(column_sum)
 
 /* ---- Windows along an axis ---- */
 
-struct part {
+struct window_part {
     size_t first, skip, count; /* of a window, as axis_part() in client/device/window.h says */
 };
 
-EVERYWHERE struct part
+EVERYWHERE struct window_part
 part_of_window(const struct ps_module_axis *a, size_t at)
 {
     size_t start = at * a->stride;
     size_t skip = start < a->before ? a->before - start : 0;
     size_t first = start + skip - a->before;
-    struct part p = {first, skip, a->window - skip < a->size - first ? a->window - skip : a->size - first};
+    struct window_part p = {first, skip, a->window - skip < a->size - first ? a->window - skip : a->size - first};
 
     return p;
 }
 
 /* The windows that see element `at`: those from first to end - 1. */
-struct windows {
+struct element_windows {
     size_t first, end;
 };
 
-EVERYWHERE struct windows
+EVERYWHERE struct element_windows
 windows_over(const struct ps_module_axis *a, size_t at)
 {
     size_t place = at + a->before, last = divide(place, a->stride) + 1;
-    struct windows w = {place < a->window ? 0 : divide(place - a->window, a->stride) + 1,
-                        last < a->out ? last : a->out};
+    struct element_windows w = {place < a->window ? 0 : divide(place - a->window, a->stride) + 1,
+                                last < a->out ? last : a->out};
 
     return w;
 }
@@ -226,14 +226,14 @@ struct pool_args {
 #define avg_pool_backward_args pool_args
 
 /* Of output or input element i: its channel, its place, its row of the batch. */
-struct place {
+struct element_place {
     size_t row, y, x, channel;
 };
 
-EVERYWHERE struct place
-place_of_element(size_t i, size_t height, size_t width, size_t channels)
+EVERYWHERE struct element_place
+element_place_of(size_t i, size_t height, size_t width, size_t channels)
 {
-    struct place at;
+    struct element_place at;
 
     at.channel = split(&i, channels);
     at.x = split(&i, width);
@@ -246,8 +246,8 @@ place_of_element(size_t i, size_t height, size_t width, size_t channels)
 KERNEL_ELEMENT(max_pool_forward)
 {
     const struct ps_module_pool2d *p = &k->p;
-    struct place at = place_of_element(i, p->y.out, p->x.out, p->channels);
-    struct part down = part_of_window(&p->y, at.y), along = part_of_window(&p->x, at.x);
+    struct element_place at = element_place_of(i, p->y.out, p->x.out, p->channels);
+    struct window_part down = part_of_window(&p->y, at.y), along = part_of_window(&p->x, at.x);
     const float *x = k->x + at.row * p->y.size * p->x.size * p->channels;
     size_t best = (down.first * p->x.size + along.first) * p->channels + at.channel;
     float kept = x[best];
@@ -269,8 +269,8 @@ KERNEL_ELEMENT(max_pool_forward)
 KERNEL_ELEMENT(max_pool_backward)
 {
     const struct ps_module_pool2d *p = &k->p;
-    struct place at = place_of_element(i, p->y.size, p->x.size, p->channels);
-    struct windows down = windows_over(&p->y, at.y), along = windows_over(&p->x, at.x);
+    struct element_place at = element_place_of(i, p->y.size, p->x.size, p->channels);
+    struct element_windows down = windows_over(&p->y, at.y), along = windows_over(&p->x, at.x);
     size_t is = (at.y * p->x.size + at.x) * p->channels + at.channel;
     float sum = 0;
 
@@ -287,8 +287,8 @@ KERNEL_ELEMENT(max_pool_backward)
 KERNEL_ELEMENT(avg_pool_forward)
 {
     const struct ps_module_pool2d *p = &k->p;
-    struct place at = place_of_element(i, p->y.out, p->x.out, p->channels);
-    struct part down = part_of_window(&p->y, at.y), along = part_of_window(&p->x, at.x);
+    struct element_place at = element_place_of(i, p->y.out, p->x.out, p->channels);
+    struct window_part down = part_of_window(&p->y, at.y), along = part_of_window(&p->x, at.x);
     float sum = 0;
 
     for (size_t y = down.first; y < down.first + down.count; y++)
@@ -300,8 +300,8 @@ KERNEL_ELEMENT(avg_pool_forward)
 KERNEL_ELEMENT(avg_pool_backward)
 {
     const struct ps_module_pool2d *p = &k->p;
-    struct place at = place_of_element(i, p->y.size, p->x.size, p->channels);
-    struct windows down = windows_over(&p->y, at.y), along = windows_over(&p->x, at.x);
+    struct element_place at = element_place_of(i, p->y.size, p->x.size, p->channels);
+    struct element_windows down = windows_over(&p->y, at.y), along = windows_over(&p->x, at.x);
     float sum = 0;
 
     for (size_t y = down.first; y < down.end; y++)

@@ -88,7 +88,7 @@ gang_close(struct ps_module_gang *gang)
 
 /* What comes next on `later` waits for what is on `earlier`. */
 static void
-order(struct ps_module_device *earlier, struct ps_module_device *later)
+gang_order_streams(struct ps_module_device *earlier, struct ps_module_device *later)
 {
     module_use(earlier);
     module_check(earlier, cudaEventRecord(earlier->mark, earlier->compute), "reducing");
@@ -104,11 +104,11 @@ sum_on_one(struct ps_module_gang *g, float *const tensors[], size_t elements, fl
     memcpy(k.x, tensors, g->n * sizeof *tensors);
     for (size_t i = 1; i < g->n; i++)
         if (g->device[i] != d)
-            order(g->device[i], d);
+            gang_order_streams(g->device[i], d);
     run_elements<struct tensors_sum_args, tensors_sum_element>(d, "reducing", elements, k);
     for (size_t i = 1; i < g->n; i++)
         if (g->device[i] != d)
-            order(d, g->device[i]);
+            gang_order_streams(d, g->device[i]);
 }
 
 /* Every rank's part between start and end of a group, so that one thread can start all. */
@@ -164,14 +164,14 @@ broadcast_on_one(struct ps_module_gang *g, float *const tensors[], size_t elemen
         if (i == root)
             continue;
         if (d != g->device[root])
-            order(g->device[root], d);
+            gang_order_streams(g->device[root], d);
         module_use(d);
         module_check(
             d,
             cudaMemcpyAsync(tensors[i], tensors[root], elements * sizeof(float), cudaMemcpyDeviceToDevice, d->compute),
             "broadcasting");
         if (d != g->device[root])
-            order(d, g->device[root]);
+            gang_order_streams(d, g->device[root]);
     }
 }
 

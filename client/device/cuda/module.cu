@@ -27,7 +27,7 @@ static int run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t si
 /* ---- Failures ---- */
 
 static enum ps_module_result
-say(struct ps_module_text *why, enum ps_module_result result, const char *text)
+module_failed(struct ps_module_text *why, enum ps_module_result result, const char *text)
 {
     if (why != NULL)
         snprintf(why->text, sizeof why->text, "%s", text);
@@ -58,7 +58,7 @@ has_failed(PS_MODULE_DEVICE)
 enum ps_module_result
 module_result(PS_MODULE_DEVICE, struct ps_module_text *why)
 {
-    return has_failed(d) ? say(why, PS_MODULE_FAILED, d->failure.text) : PS_MODULE_OK;
+    return has_failed(d) ? module_failed(why, PS_MODULE_FAILED, d->failure.text) : PS_MODULE_OK;
 }
 
 /* The same when all kernels are done, and with what they have found. */
@@ -70,7 +70,7 @@ result_of_kernels(PS_MODULE_DEVICE, struct ps_module_text *why)
     if (has_failed(d) || flags[FLAG_INDEX] == 0)
         return module_result(d, why);
     flags[FLAG_INDEX] = 0;
-    return say(why, PS_MODULE_INVALID, "an id, a label or a column is out of range");
+    return module_failed(why, PS_MODULE_INVALID, "an id, a label or a column is out of range");
 }
 
 /* ---- Memory ---- */
@@ -160,13 +160,13 @@ run_zero(PS_MODULE_DEVICE, void *to, size_t size)
 }
 
 /* A piece of a download that lies, or will lie, in a buffer. */
-struct piece {
+struct transfer_piece {
     unsigned stage;
     size_t at, size;
 };
 
 static void
-take_piece(PS_MODULE_DEVICE, void *to_host, const struct piece *p)
+take_piece(PS_MODULE_DEVICE, void *to_host, const struct transfer_piece *p)
 {
     if (p->size > 0 && module_check(d, cudaEventSynchronize(d->staged[p->stage]), "downloading"))
         memcpy((char *)to_host + p->at, d->stage[p->stage], p->size);
@@ -176,11 +176,11 @@ take_piece(PS_MODULE_DEVICE, void *to_host, const struct piece *p)
 static void
 download_pieces(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
 {
-    struct piece before = {0, 0, 0};
+    struct transfer_piece before = {0, 0, 0};
 
     module_use(d);
     for (size_t at = 0; at < size && !has_failed(d); at += STAGE_SIZE) {
-        struct piece p = {next_stage(d), at, size - at < STAGE_SIZE ? size - at : STAGE_SIZE};
+        struct transfer_piece p = {next_stage(d), at, size - at < STAGE_SIZE ? size - at : STAGE_SIZE};
 
         module_check(
             d, cudaMemcpyAsync(d->stage[p.stage], (const char *)from + at, p.size, cudaMemcpyDeviceToHost, d->compute),
@@ -307,10 +307,10 @@ module_count(struct ps_module_text *why)
     if (error == cudaSuccess && count > 0)
         return count;
     (void)cudaGetLastError();
-    (void)say(why, PS_MODULE_ABSENT,
-              error == cudaErrorInsufficientDriver ? "no NVIDIA driver, or one that is older than this CUDA"
-              : error == cudaSuccess || error == cudaErrorNoDevice ? "no NVIDIA GPU"
-                                                                   : cudaGetErrorString(error));
+    (void)module_failed(why, PS_MODULE_ABSENT,
+                        error == cudaErrorInsufficientDriver ? "no NVIDIA driver, or one that is older than this CUDA"
+                        : error == cudaSuccess || error == cudaErrorNoDevice ? "no NVIDIA GPU"
+                                                                             : cudaGetErrorString(error));
     return 0;
 }
 
@@ -400,7 +400,7 @@ module_open(unsigned number, struct ps_module_device **out, struct ps_module_tex
         return PS_MODULE_ABSENT;
     }
     if ((d = (struct ps_module_device *)calloc(1, sizeof *d)) == NULL)
-        return say(why, PS_MODULE_NO_MEMORY, "out of memory");
+        return module_failed(why, PS_MODULE_NO_MEMORY, "out of memory");
     d->number = (int)number;
     module_use(d);
     if (!has_failed(d) && open_streams(d) && open_memory(d) && open_blas(d)) {
@@ -408,7 +408,7 @@ module_open(unsigned number, struct ps_module_device **out, struct ps_module_tex
         return PS_MODULE_OK;
     }
     result = strstr(d->failure.text, "MemoryAllocation") != NULL ? PS_MODULE_NO_MEMORY : PS_MODULE_FAILED;
-    (void)say(why, result, d->failure.text);
+    (void)module_failed(why, result, d->failure.text);
     module_close(d);
     return result;
 }

@@ -14,7 +14,7 @@
 
 #include "client/device/cuda/elements.h"
 #include "client/device/cuda/patches.h"
-#include "client/device/cuda/rows.h"
+#include "client/device/cuda/row_kernels.h"
 
 /* ---- Sums of columns ---- */
 

@@ -40,8 +40,8 @@ KERNEL_ELEMENT(gather)
 KERNEL_ELEMENT(scatter)
 {
     const struct ps_module_conv2d *c = &k->c;
-    struct place at = place_of_element(i, c->y.size, c->x.size, c->in);
-    struct windows down = windows_over(&c->y, at.y), along = windows_over(&c->x, at.x);
+    struct element_place at = element_place_of(i, c->y.size, c->x.size, c->in);
+    struct element_windows down = windows_over(&c->y, at.y), along = windows_over(&c->x, at.x);
     float *to = k->to + k->image * c->y.size * c->x.size * c->in + i, sum = *to;
 
     for (size_t y = down.first; y < down.end; y++)

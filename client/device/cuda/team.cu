@@ -55,7 +55,7 @@ struct ps_module_team {
 /* ---- Opening ---- */
 
 static bool
-load(struct ps_module_text *why)
+team_load_nccl(struct ps_module_text *why)
 {
     if (!nccl_load("devices of several processes", why))
         return false;
@@ -74,7 +74,7 @@ team_id(PS_MODULE_DEVICE, unsigned char id[PS_MODULE_TEAM_ID], struct ps_module_
     struct unique_id made;
     int result;
 
-    if (!load(why))
+    if (!team_load_nccl(why))
         return PS_MODULE_ABSENT;
     module_use(d);
     if ((result = more.GetUniqueId(&made)) != NCCL_SUCCESS)
@@ -92,7 +92,7 @@ team_open(PS_MODULE_DEVICE, const unsigned char id[PS_MODULE_TEAM_ID], uint32_t 
     struct unique_id given;
     int result;
 
-    if (!load(why))
+    if (!team_load_nccl(why))
         return PS_MODULE_ABSENT;
     if ((t = (struct ps_module_team *)calloc(1, sizeof *t)) == NULL) {
         snprintf(why->text, sizeof why->text, "a team of %u: out of memory", ranks);
@@ -118,8 +118,8 @@ team_open(PS_MODULE_DEVICE, const unsigned char id[PS_MODULE_TEAM_ID], uint32_t 
 /* ---- Beginning ---- */
 
 static enum ps_module_result
-begun(struct ps_module_team *t, int result, float *tensor, size_t elements, float divisor, const char *doing,
-      struct ps_module_text *why)
+team_op_begun(struct ps_module_team *t, int result, float *tensor, size_t elements, float divisor, const char *doing,
+              struct ps_module_text *why)
 {
     if (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) {
         t->failed = true;
@@ -139,7 +139,7 @@ team_sum(struct ps_module_team *team, float *tensor, size_t elements, float divi
 
     module_use(team->device);
     result = nccl.AllReduce(tensor, tensor, elements, NCCL_FLOAT32, NCCL_SUM, team->comm, team->device->compute);
-    return begun(team, result, tensor, elements, divisor, "reducing", why);
+    return team_op_begun(team, result, tensor, elements, divisor, "reducing", why);
 }
 
 enum ps_module_result
@@ -149,14 +149,14 @@ team_broadcast(struct ps_module_team *team, float *tensor, size_t elements, uint
 
     module_use(team->device);
     result = nccl.Broadcast(tensor, tensor, elements, NCCL_FLOAT32, (int)root, team->comm, team->device->compute);
-    return begun(team, result, tensor, elements, 1, "broadcasting", why);
+    return team_op_begun(team, result, tensor, elements, 1, "broadcasting", why);
 }
 
 /* ---- Looking ---- */
 
 /* What NCCL started is on the stream: what follows it, and how its end is seen. */
 static void
-follow(struct ps_module_team *t)
+team_follow_stream(struct ps_module_team *t)
 {
     struct ps_module_device *d = t->device;
 
@@ -199,7 +199,7 @@ team_poll(struct ps_module_team *team, int *done, struct ps_module_text *why)
     if (team->state == JOINING)
         team->state = IDLE;
     if (team->state == STARTING)
-        follow(team);
+        team_follow_stream(team);
     if (team->state == RUNNING)
         looked = look_at_stream(team, why);
     team->failed |= looked != PS_MODULE_OK;
@@ -211,7 +211,7 @@ team_poll(struct ps_module_team *team, int *done, struct ps_module_text *why)
 
 /* So that others may still take what this rank has sent. False: it did not end well, or in time. */
 static bool
-finalize(struct ps_module_team *t)
+team_finalize(struct ps_module_team *t)
 {
     struct timespec pause = {0, 100000};
     uint64_t until = monotonic_ms() + FINALIZE_MS;
@@ -229,7 +229,7 @@ void
 team_close(struct ps_module_team *team)
 {
     module_use(team->device);
-    if (team->state == IDLE && !team->failed && finalize(team))
+    if (team->state == IDLE && !team->failed && team_finalize(team))
         (void)nccl.CommDestroy(team->comm);
     else
         (void)more.CommAbort(team->comm);

@@ -50,7 +50,7 @@ members_sum(const char *json, const char *name)
 }
 
 void
-counts_add_variables(struct counts *c, const char *json)
+counts_add_variables(struct digits_counts *c, const char *json)
 {
     c->pushed_bytes += members_sum(json, "pushed_bytes");
     c->pulled_bytes += members_sum(json, "pulled_bytes");
@@ -61,7 +61,7 @@ counts_add_variables(struct counts *c, const char *json)
 
 /* "age": [3, 1, 0] or "age": {"count": [3, 1, 0]} */
 void
-counts_add_stats(struct counts *c, const char *json)
+counts_add_stats(struct digits_counts *c, const char *json)
 {
     const char *at = member_find(json, "age");
 

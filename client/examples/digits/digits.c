@@ -19,7 +19,7 @@
 #include "client/examples/shared/worker.h"
 
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
-struct worker {
+struct digits_worker {
     struct digits_options options;
     ps_cluster *cluster;
     struct ps_dataset data, held_out;
@@ -30,7 +30,7 @@ struct worker {
 
 /* Pixels become 0 to 1 by what the training part holds. */
 static enum ps_err
-scale(struct worker *w, struct ps_error *error)
+digits_scale(struct digits_worker *w, struct ps_error *error)
 {
     struct ps_scaling scaling = {0};
     enum ps_err err = ps_scaling_fit(&w->data, PS_SCALE_UNIT, &scaling, error);
@@ -44,7 +44,7 @@ scale(struct worker *w, struct ps_error *error)
 }
 
 static enum ps_err
-load(struct worker *w, struct ps_error *error)
+digits_load(struct digits_worker *w, struct ps_error *error)
 {
     char path[SHIPPED_PATH_MAX];
     const char *directory = w->options.data != NULL ? w->options.data : shipped_find("digits", path);
@@ -57,13 +57,13 @@ load(struct worker *w, struct ps_error *error)
     if (w->data.columns != w->held_out.columns)
         return ps_fail(error, PS_ERR_DATA, "%s: images to train on have %llu pixels, held-out ones %llu", directory,
                        (unsigned long long)w->data.columns, (unsigned long long)w->held_out.columns);
-    return scale(w, error);
+    return digits_scale(w, error);
 }
 
 /* ---- Setting up ---- */
 
 static enum ps_err
-set_up(struct worker *w, struct ps_error *error)
+set_up(struct digits_worker *w, struct ps_error *error)
 {
     struct train *t = &w->train;
     enum ps_err err;
@@ -75,7 +75,7 @@ set_up(struct worker *w, struct ps_error *error)
     if ((chief = w->cluster == NULL || ps_cluster_is_chief(w->cluster)) &&
         (err = report_check_plot(&w->options, error)) != PS_OK)
         return err;
-    if ((err = load(w, error)) != PS_OK)
+    if ((err = digits_load(w, error)) != PS_OK)
         return err;
     return train_open(t, w->cluster, error);
 }
@@ -83,10 +83,10 @@ set_up(struct worker *w, struct ps_error *error)
 /* ---- Running ---- */
 
 static enum ps_err
-report(struct worker *w, struct ps_error *error)
+digits_report(struct digits_worker *w, struct ps_error *error)
 {
     struct ps_network_result held_out;
-    struct counts counts;
+    struct digits_counts counts;
     enum ps_err err;
 
     if ((err = train_evaluate(&w->train, &held_out, error)) != PS_OK)
@@ -98,7 +98,7 @@ report(struct worker *w, struct ps_error *error)
 }
 
 static enum ps_err
-run(struct worker *w, struct ps_error *error)
+digits_run(struct digits_worker *w, struct ps_error *error)
 {
     struct train *t = &w->train;
     enum ps_err err;
@@ -111,11 +111,11 @@ run(struct worker *w, struct ps_error *error)
         return err;
     if ((err = train_meet(t, error)) != PS_OK)
         return err;
-    return train_is_chief(t) ? report(w, error) : PS_OK;
+    return train_is_chief(t) ? digits_report(w, error) : PS_OK;
 }
 
 static void
-tear_down(struct worker *w, enum ps_err err)
+tear_down(struct digits_worker *w, enum ps_err err)
 {
     train_close(&w->train, err == PS_OK);
     ps_dataset_free(&w->data);
@@ -125,7 +125,7 @@ tear_down(struct worker *w, enum ps_err err)
 
 /* A strategy of one process needs no cluster; it may have one all the same. */
 static int
-find_cluster(struct worker *w)
+find_cluster(struct digits_worker *w)
 {
     if (!digits_options_need_cluster(&w->options) && !worker_has_cluster())
         return EXIT_SUCCESS;
@@ -135,7 +135,7 @@ find_cluster(struct worker *w)
 int
 main(int argc, char **argv)
 {
-    struct worker w = {0};
+    struct digits_worker w = {0};
     struct ps_error error = {0};
     enum ps_err err;
     int status;
@@ -144,7 +144,7 @@ main(int argc, char **argv)
     if (!worker_goes_on(&digits_command, &w.options.line, err, &error, &status))
         return status;
     if ((status = find_cluster(&w)) == EXIT_SUCCESS) {
-        if ((err = run(&w, &error)) != PS_OK) {
+        if ((err = digits_run(&w, &error)) != PS_OK) {
             progress_end(&w.train.progress);
             worker_say_error("digits", w.cluster != NULL ? (long)ps_cluster_task(w.cluster) : -1, &error);
             status = EXIT_FAILURE;

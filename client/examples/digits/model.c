@@ -4,16 +4,16 @@
 
 #include "common/core/base/base.h"
 
-const struct model models[] = {
+const struct digits_model models[] = {
     {"mlp", "dense 128, relu", 100},
     {"conv", "conv 16 3x3 same, relu, maxpool 2, conv 32 3x3 same, relu, maxpool 2, dropout 0.25", 50},
     {NULL, NULL, 0},
 };
 
-const struct model *
+const struct digits_model *
 model_by_name(const char *name)
 {
-    for (const struct model *m = models; m->name != NULL; m++)
+    for (const struct digits_model *m = models; m->name != NULL; m++)
         if (strcmp(m->name, name) == 0)
             return m;
     return NULL;

@@ -6,14 +6,14 @@
 #include "ps_network.h"
 
 /* A ready-made model; the last layer, as wide as there are classes, is added by model_new(). */
-struct model {
+struct digits_model {
     const char *name, *layers;
     uint64_t epochs;
 };
 
 /* NULL: there is none of this name. The list ends with a NULL name. */
-extern const struct model models[];
-const struct model *model_by_name(const char *name);
+extern const struct digits_model models[];
+const struct digits_model *model_by_name(const char *name);
 
 /* A network for images such as those of data: layers (in ps_network_parse()'s form, "": none), then
  * "dense <classes>". */

@@ -301,7 +301,7 @@ read_compress(struct digits_options *o, struct ps_error *e)
 static enum ps_err
 read_model(struct digits_options *o, struct ps_error *e)
 {
-    const struct model *model = model_by_name(o->model);
+    const struct digits_model *model = model_by_name(o->model);
     struct ps_error inner;
 
     if (model == NULL)

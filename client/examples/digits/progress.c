@@ -77,7 +77,7 @@ columns_of(FILE *file)
 }
 
 void
-progress_init(struct progress *p, FILE *file)
+progress_init(struct digits_progress *p, FILE *file)
 {
     memset(p, 0, sizeof *p);
     p->file = file;
@@ -90,7 +90,7 @@ progress_init(struct progress *p, FILE *file)
 }
 
 static void
-show_live(struct progress *p, double now_s, const struct progress_state *s)
+show_live(struct digits_progress *p, double now_s, const struct progress_state *s)
 {
     char text[512];
 
@@ -105,7 +105,7 @@ show_live(struct progress *p, double now_s, const struct progress_state *s)
 }
 
 static void
-show_plain(struct progress *p, const struct progress_state *s)
+show_plain(struct digits_progress *p, const struct progress_state *s)
 {
     unsigned tenth = (unsigned)(s->done * 10 + 1e-9);
     char text[512];
@@ -119,7 +119,7 @@ show_plain(struct progress *p, const struct progress_state *s)
 }
 
 void
-progress_show(struct progress *p, double now_s, const struct progress_state *s)
+progress_show(struct digits_progress *p, double now_s, const struct progress_state *s)
 {
     if (p->live)
         show_live(p, now_s, s);
@@ -128,7 +128,7 @@ progress_show(struct progress *p, double now_s, const struct progress_state *s)
 }
 
 void
-progress_end(struct progress *p)
+progress_end(struct digits_progress *p)
 {
     if (p->drawn)
         fprintf(p->file, "\n");

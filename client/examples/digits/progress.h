@@ -19,7 +19,7 @@ struct progress_state {
 /* The line, without its end, at most `columns` wide; utf8: draw the bar with block characters. Into text. Pure. */
 void progress_format(const struct progress_state *s, unsigned columns, bool utf8, char *text, size_t size);
 
-struct progress {
+struct digits_progress {
     FILE *file;
     bool live, utf8, drawn;
     unsigned columns;
@@ -28,12 +28,12 @@ struct progress {
 };
 
 /* Looks at the file, the locale and PSRUN_COLUMNS. */
-void progress_init(struct progress *p, FILE *file);
+void progress_init(struct digits_progress *p, FILE *file);
 
 /* now_s: a clock that does not go back, seconds. */
-void progress_show(struct progress *p, double now_s, const struct progress_state *s);
+void progress_show(struct digits_progress *p, double now_s, const struct progress_state *s);
 
 /* Ends the line, so that what follows starts on one of its own. Nothing when none was drawn. */
-void progress_end(struct progress *p);
+void progress_end(struct digits_progress *p);
 
 #endif

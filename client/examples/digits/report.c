@@ -30,14 +30,14 @@ bytes_text(uint64_t bytes, char text[32])
 }
 
 static const char *
-plural(uint64_t n)
+report_plural(uint64_t n)
 {
     return n == 1 ? "" : "s";
 }
 
 /* "3 workers, 2 shards, " where there are shards, and the strategy. */
 static const char *
-who(const struct train *t, char *text, size_t size)
+report_cluster(const struct train *t, char *text, size_t size)
 {
     uint32_t workers = ps_strategy_workers(t->strategy), shards;
     ps_client *client = ps_strategy_client(t->strategy);
@@ -46,7 +46,8 @@ who(const struct train *t, char *text, size_t size)
     text[0] = '\0';
     if (client != NULL) {
         shards = ps_client_shards(client);
-        used = snprintf(text, size, "%u worker%s, %u shard%s, ", workers, plural(workers), shards, plural(shards));
+        used = snprintf(text, size, "%u worker%s, %u shard%s, ", workers, report_plural(workers), shards,
+                        report_plural(shards));
     }
     ps_strategy_describe(t->strategy, text + used, size - (size_t)used);
     return text;
@@ -65,7 +66,7 @@ report_start(FILE *file, const struct train *t)
             ps_network_elements(t->replica[0].network));
     ps_optimizer_describe(&o->optimizer, optimizer, sizeof optimizer);
     fprintf(file, "%s, %s, batch %" PRIu64 ", %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64 "\n",
-            who(t, strategy, sizeof strategy), optimizer, o->batch, o->epochs, t->steps_each, o->seed);
+            report_cluster(t, strategy, sizeof strategy), optimizer, o->batch, o->epochs, t->steps_each, o->seed);
     fflush(file);
 }
 
@@ -86,7 +87,7 @@ report_check_plot(const struct digits_options *o, struct ps_error *error)
 }
 
 enum ps_err
-report_count(const struct train *t, struct counts *out, struct ps_error *error)
+report_count(const struct train *t, struct digits_counts *out, struct ps_error *error)
 {
     ps_client *client = ps_strategy_client(t->strategy);
     enum ps_err err;
@@ -109,7 +110,7 @@ report_count(const struct train *t, struct counts *out, struct ps_error *error)
 
 /* One row per bucket up to the last that holds any; the longest bar is AGE_BAR wide. */
 static void
-print_ages(FILE *file, const struct counts *c, bool utf8)
+print_ages(FILE *file, const struct digits_counts *c, bool utf8)
 {
     size_t last = 0;
     uint64_t most = 0, sum = 0;
@@ -155,7 +156,7 @@ print_time_spent(FILE *file)
 }
 
 void
-report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out, const struct counts *c)
+report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out, const struct digits_counts *c)
 {
     double examples = train_examples(t);
     struct train_totals totals = train_totals(t);
@@ -216,7 +217,7 @@ report_plot(FILE *file, const struct train *t, struct ps_error *error)
 
     if (t->options->svg[0] == '\0' || h->steps == 0)
         return PS_OK;
-    snprintf(title, sizeof title, "Training loss, %s", who(t, strategy, sizeof strategy));
+    snprintf(title, sizeof title, "Training loss, %s", report_cluster(t, strategy, sizeof strategy));
     if ((err = plot_save(t->options->svg, charts, ARRAY_LEN(charts), error)) != PS_OK)
         return err;
     full = realpath(t->options->svg, NULL);

@@ -14,9 +14,10 @@ void report_start(FILE *file, const struct train *t);
 enum ps_err report_check_plot(const struct digits_options *o, struct ps_error *error) PS_MUST_USE;
 
 /* Ask every shard, if there are any, what it counted. */
-enum ps_err report_count(const struct train *t, struct counts *out, struct ps_error *error) PS_MUST_USE;
+enum ps_err report_count(const struct train *t, struct digits_counts *out, struct ps_error *error) PS_MUST_USE;
 
-void report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out, const struct counts *c);
+void report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out,
+                  const struct digits_counts *c);
 
 /* The loss curve and the held-out accuracy into options->svg, and its full path on the file; nothing when it is "". */
 enum ps_err report_plot(FILE *file, const struct train *t, struct ps_error *error) PS_MUST_USE;

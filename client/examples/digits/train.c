@@ -228,7 +228,7 @@ watch_loss(struct train *t, const struct ps_step_done *done)
 }
 
 static void
-show(struct train *t, uint64_t step)
+train_show(struct train *t, uint64_t step)
 {
     double now = worker_now_s(), seconds = now - t->started_s;
     struct progress_state s = {.epoch = MIN(step / t->steps_each + 1, t->options->epochs),
@@ -264,7 +264,7 @@ watch_accuracy(struct train *t, uint64_t step, struct ps_network_result *result,
 
 /* The gradient of one replica's slice; on its thread. */
 static enum ps_err
-step(void *arg, struct ps_replica *r, struct ps_error *error)
+train_step(void *arg, struct ps_replica *r, struct ps_error *error)
 {
     struct train *t = arg;
     struct train_replica *mine = &t->replica[r->local];
@@ -287,7 +287,7 @@ step(void *arg, struct ps_replica *r, struct ps_error *error)
 }
 
 static enum ps_err
-after(void *arg, const struct ps_step_done *done, struct ps_error *error)
+train_after(void *arg, const struct ps_step_done *done, struct ps_error *error)
 {
     struct train *t = arg;
 
@@ -296,14 +296,14 @@ after(void *arg, const struct ps_step_done *done, struct ps_error *error)
         return PS_OK;
     watch_version(t);
     watch_loss(t, done);
-    show(t, done->step + 1);
+    train_show(t, done->step + 1);
     return PS_OK;
 }
 
 enum ps_err
 train_run(struct train *t, struct ps_error *error)
 {
-    const struct ps_strategy_calls calls = {.step = step, .after = after, .arg = t};
+    const struct ps_strategy_calls calls = {.step = train_step, .after = train_after, .arg = t};
     struct ps_network_result result;
     enum ps_err err = PS_OK;
     uint64_t at;

@@ -44,7 +44,7 @@ struct train {
     uint32_t replicas, task;
     uint64_t steps_each, steps; /* of an epoch, of all */
     struct train_history history;
-    struct progress progress;
+    struct digits_progress progress;
     double started_s, seconds; /* when the variables had their first values; from then on */
     uint64_t began;            /* the step that this worker began with */
     uint64_t first_version, version;

@@ -21,7 +21,7 @@
 #define MEET_MS 60000 /* that the slowest worker may need when this one is done */
 
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
-struct worker {
+struct logistic_worker {
     struct logistic_options options;
     ps_cluster *cluster;
     uint32_t workers, task;
@@ -30,7 +30,7 @@ struct worker {
     ps_sampler *sampler;
     struct ps_sparse train, held_out, batch;
     struct ps_binary binary;
-    struct model model;
+    struct logistic_model model;
     uint64_t steps_each, steps; /* of an epoch, of all */
     uint64_t next;              /* to do */
 };
@@ -39,7 +39,7 @@ struct worker {
 
 /* The held-out part has the training part's columns and is scaled as that one is. */
 static enum ps_err
-load(struct worker *w, struct ps_error *error)
+logistic_load(struct logistic_worker *w, struct ps_error *error)
 {
     const struct logistic_options *o = &w->options;
     char train[SHIPPED_PATH_MAX], held_out[SHIPPED_PATH_MAX];
@@ -65,7 +65,7 @@ load(struct worker *w, struct ps_error *error)
 /* ---- Setting up ---- */
 
 static enum ps_err
-prepare(struct worker *w, struct ps_error *error)
+logistic_prepare(struct logistic_worker *w, struct ps_error *error)
 {
     const struct logistic_options *o = &w->options;
     size_t rows_max;
@@ -92,14 +92,14 @@ prepare(struct worker *w, struct ps_error *error)
 static void
 on_event(void *arg, const struct ps_error *event)
 {
-    const struct worker *w = arg;
+    const struct logistic_worker *w = arg;
 
     if (event->code == PS_ERR_ROLLED_BACK || event->code == PS_ERR_RESTORED)
         worker_say_error("logistic", w->task, event);
 }
 
 static enum ps_err
-join(struct worker *w, struct ps_error *error)
+logistic_join(struct logistic_worker *w, struct ps_error *error)
 {
     struct ps_client_options options = {
         .job = "logistic",
@@ -117,14 +117,14 @@ join(struct worker *w, struct ps_error *error)
 /* ---- Training ---- */
 
 static enum ps_err
-pull(struct worker *w, int now, struct ps_error *error)
+logistic_pull(struct logistic_worker *w, int now, struct ps_error *error)
 {
     return ps_client_pull(w->client, MODEL_VARS, w->model.vars, w->model.values, &(struct ps_pull_options){.now = now},
                           error);
 }
 
 static enum ps_err
-step(struct worker *w, struct ps_error *error)
+logistic_step(struct logistic_worker *w, struct ps_error *error)
 {
     struct ps_slice slice = ps_sampler_slice(w->sampler, w->next / w->steps_each, w->next % w->steps_each);
     struct ps_cursor ends = worker_cursor(w->next, w->steps_each);
@@ -133,7 +133,7 @@ step(struct worker *w, struct ps_error *error)
     struct model_result result;
     enum ps_err err;
 
-    if ((err = pull(w, 0, error)) != PS_OK)
+    if ((err = logistic_pull(w, 0, error)) != PS_OK)
         return err;
     ps_sparse_gather(&w->train, slice.count, slice.index, &w->batch);
     err = model_run(&w->model, &w->batch, &w->binary, ps_slice_scale_mean(&slice, w->workers), &result, error);
@@ -148,7 +148,7 @@ step(struct worker *w, struct ps_error *error)
 
 /* Wait until all workers that are not lost have done theirs. */
 static enum ps_err
-meet(struct worker *w, struct ps_error *error)
+logistic_meet(struct logistic_worker *w, struct ps_error *error)
 {
     enum ps_err err;
 
@@ -161,23 +161,23 @@ meet(struct worker *w, struct ps_error *error)
 
 /* A worker whose lease lapsed joins again where the slowest of the others is, and goes on with its own data. */
 static enum ps_err
-train(struct worker *w, struct ps_error *error)
+logistic_train(struct logistic_worker *w, struct ps_error *error)
 {
     enum ps_err err = PS_OK;
 
     w->next = worker_next_step(w->client, w->steps_each, w->steps);
     while (err == PS_OK && w->next < w->steps) {
-        err = step(w, error);
+        err = logistic_step(w, error);
         if (err == PS_ERR_LEASE_LAPSED && (err = ps_client_rejoin(w->client, -1, error)) == PS_OK)
             w->next = worker_next_step(w->client, w->steps_each, w->steps);
     }
-    return err != PS_OK ? err : meet(w, error);
+    return err != PS_OK ? err : logistic_meet(w, error);
 }
 
 /* ---- Telling ---- */
 
 static void
-say_start(const struct worker *w)
+say_start(const struct logistic_worker *w)
 {
     static const char *const modes[] = {"async", "ssp", "sync"};
 
@@ -191,13 +191,13 @@ say_start(const struct worker *w)
 }
 
 static enum ps_err
-say_result(struct worker *w, double seconds, struct ps_error *error)
+say_result(struct logistic_worker *w, double seconds, struct ps_error *error)
 {
     struct model_result r;
     size_t zero = 0;
     enum ps_err err;
 
-    if ((err = pull(w, 1, error)) != PS_OK)
+    if ((err = logistic_pull(w, 1, error)) != PS_OK)
         return err;
     if ((err = model_run(&w->model, &w->held_out, &w->binary, 0, &r, error)) != PS_OK)
         return err;
@@ -210,25 +210,26 @@ say_result(struct worker *w, double seconds, struct ps_error *error)
 }
 
 static enum ps_err
-run(struct worker *w, struct ps_error *error)
+logistic_run(struct logistic_worker *w, struct ps_error *error)
 {
     double started;
     enum ps_err err;
 
     w->workers = ps_cluster_workers(w->cluster);
     w->task = ps_cluster_task(w->cluster);
-    if ((err = load(w, error)) != PS_OK || (err = prepare(w, error)) != PS_OK || (err = join(w, error)) != PS_OK)
+    if ((err = logistic_load(w, error)) != PS_OK || (err = logistic_prepare(w, error)) != PS_OK ||
+        (err = logistic_join(w, error)) != PS_OK)
         return err;
     if (w->task == 0)
         say_start(w);
     started = worker_now_s();
-    if ((err = train(w, error)) != PS_OK)
+    if ((err = logistic_train(w, error)) != PS_OK)
         return err;
     return w->task == 0 ? say_result(w, worker_now_s() - started, error) : PS_OK;
 }
 
 static void
-tear_down(struct worker *w, enum ps_err err)
+tear_down(struct logistic_worker *w, enum ps_err err)
 {
     if (err == PS_OK)
         ps_client_close(w->client);
@@ -246,7 +247,7 @@ tear_down(struct worker *w, enum ps_err err)
 int
 main(int argc, char **argv)
 {
-    struct worker w = {0};
+    struct logistic_worker w = {0};
     struct ps_error error = {0};
     enum ps_err err;
     int status;
@@ -258,7 +259,7 @@ main(int argc, char **argv)
         ps_cluster_free(w.cluster);
         return status;
     }
-    if ((err = run(&w, &error)) != PS_OK)
+    if ((err = logistic_run(&w, &error)) != PS_OK)
         worker_say_error("logistic", w.task, &error);
     tear_down(&w, err);
     return err == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -5,13 +5,13 @@
 #include <string.h>
 
 enum ps_err
-model_init(struct model *m, ps_device *device, uint64_t columns, size_t rows_max, struct ps_error *error)
+model_init(struct logistic_model *m, ps_device *device, uint64_t columns, size_t rows_max, struct ps_error *error)
 {
     const size_t sizes[MODEL_VARS] = {(size_t)columns, 1};
     float **rows[] = {&m->z, &m->targets, &m->loss};
     enum ps_err err = PS_OK;
 
-    *m = (struct model){.device = device, .columns = (size_t)columns, .rows_max = rows_max};
+    *m = (struct logistic_model){.device = device, .columns = (size_t)columns, .rows_max = rows_max};
     for (int i = 0; i < MODEL_VARS && err == PS_OK; i++) {
         err = ps_device_alloc(device, sizes[i] * sizeof(float), (void **)&m->values[i], error);
         if (err == PS_OK)
@@ -23,7 +23,7 @@ model_init(struct model *m, ps_device *device, uint64_t columns, size_t rows_max
 }
 
 void
-model_finish(struct model *m)
+model_finish(struct logistic_model *m)
 {
     for (int i = 0; i < MODEL_VARS && m->device != NULL; i++) {
         ps_device_free(m->device, m->values[i]);
@@ -38,7 +38,7 @@ model_finish(struct model *m)
 }
 
 enum ps_err
-model_declare(struct model *m, ps_client *client, const struct ps_optimizer *optimizer, struct ps_error *error)
+model_declare(struct logistic_model *m, ps_client *client, const struct ps_optimizer *optimizer, struct ps_error *error)
 {
     struct ps_var_spec weights = {.name = "weights", .rank = 1, .dims = {m->columns}, .optimizer = *optimizer};
     struct ps_var_spec bias = {.name = "bias", .optimizer = *optimizer};
@@ -48,7 +48,7 @@ model_declare(struct model *m, ps_client *client, const struct ps_optimizer *opt
 }
 
 enum ps_err
-model_run(struct model *m, const struct ps_sparse *batch, const struct ps_binary *binary, float scale,
+model_run(struct logistic_model *m, const struct ps_sparse *batch, const struct ps_binary *binary, float scale,
           struct model_result *result, struct ps_error *error)
 {
     size_t rows = (size_t)batch->rows;

@@ -10,7 +10,7 @@
 
 #define MODEL_VARS 2 /* weights [columns], bias [] */
 
-struct model {
+struct logistic_model {
     ps_device *device;
     size_t columns, rows_max;
     ps_var *vars[MODEL_VARS];
@@ -25,17 +25,17 @@ struct model_result {
 };
 
 /* For batches of at most rows_max rows. Ended by model_finish(), also after a failure. */
-enum ps_err model_init(struct model *m, ps_device *device, uint64_t columns, size_t rows_max,
+enum ps_err model_init(struct logistic_model *m, ps_device *device, uint64_t columns, size_t rows_max,
                        struct ps_error *error) PS_MUST_USE;
-void model_finish(struct model *m); /* accepts a zeroed one */
+void model_finish(struct logistic_model *m); /* accepts a zeroed one */
 
 /* Declare both variables, starting at 0. */
-enum ps_err model_declare(struct model *m, ps_client *client, const struct ps_optimizer *optimizer,
+enum ps_err model_declare(struct logistic_model *m, ps_client *client, const struct ps_optimizer *optimizer,
                           struct ps_error *error) PS_MUST_USE;
 
 /* Loss and hits of a batch at m->values; with scale > 0 also the gradients of scale times its loss. DATA: a label that
  * is neither of the two. */
-enum ps_err model_run(struct model *m, const struct ps_sparse *batch, const struct ps_binary *binary, float scale,
-                      struct model_result *result, struct ps_error *error) PS_MUST_USE;
+enum ps_err model_run(struct logistic_model *m, const struct ps_sparse *batch, const struct ps_binary *binary,
+                      float scale, struct model_result *result, struct ps_error *error) PS_MUST_USE;
 
 #endif

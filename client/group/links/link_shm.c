@@ -20,13 +20,13 @@
 
 #include "client/group/links/ring_out.h"
 
-#define READ_AT_ONCE (8 * MIB) /* bytes, before the loop's other business gets its turn */
-#define LEAVE_LOOK   1         /* ms between two looks at the ring while LEAVING */
+#define READ_AT_ONCE    (8 * MIB) /* bytes, before the loop's other business gets its turn */
+#define SHM_LEAVE_CHECK 1         /* ms between two looks at the ring while LEAVING */
 
 enum shm_state { SHM_OPEN, SHM_LEAVING, SHM_ENDING };
 
 struct link_shm {
-    struct link link;
+    struct rank_link link;
     enum shm_state state;
     struct frame_ring ring;
     struct conn *conn; /* NULL: closed */
@@ -41,11 +41,11 @@ struct link_shm {
     uint64_t leave_ms;
     bool timing; /* libuv still has the timer */
 
-    void (*closed)(struct link *l);
+    void (*closed)(struct rank_link *l);
 };
 
 static struct link_shm *
-shm_of(struct link *l)
+shm_of(struct rank_link *l)
 {
     return CONTAINER_OF(l, struct link_shm, link);
 }
@@ -59,7 +59,7 @@ link_shm_ring_bytes(uint32_t ranks)
 /* ---- The end, as the owner hears of it ---- */
 
 static void
-tell_end(struct link_shm *t, enum ps_err code, const char *text)
+shm_send_end(struct link_shm *t, enum ps_err code, const char *text)
 {
     struct ps_error e;
 
@@ -81,13 +81,13 @@ write_some(struct link_shm *t)
 static void
 shm_out_done(struct conn_out *o, enum ps_err result)
 {
-    struct link_out *out = CONTAINER_OF(o, struct link_out, u.conn);
+    struct rank_link_out *out = CONTAINER_OF(o, struct rank_link_out, u.conn);
 
     out->done(out, result);
 }
 
 static void
-shm_send(struct link *l, struct link_out *out)
+shm_send(struct rank_link *l, struct rank_link_out *out)
 {
     struct link_shm *t = shm_of(l);
 
@@ -109,7 +109,7 @@ shm_send(struct link *l, struct link_out *out)
 }
 
 static void
-shm_flush(struct link *l)
+shm_flush(struct rank_link *l)
 {
     struct link_shm *t = shm_of(l);
 
@@ -120,12 +120,12 @@ shm_flush(struct link *l)
 /* ---- In ---- */
 
 static void
-placed(struct link_shm *t)
+shm_payload_placed(struct link_shm *t)
 {
     struct frame_reader *r = &t->reader;
-    struct link_place place = {0};
+    struct rank_link_dest place = {0};
 
-    t->link.events->place(&t->link, &r->head, r->meta, &place);
+    t->link.events->dest(&t->link, &r->head, r->meta, &place);
     if (place.discard)
         frame_discard(r);
     else if (place.parts_len > 0)
@@ -134,7 +134,7 @@ placed(struct link_shm *t)
 
 /* They are the other side's again. */
 static void
-taken(struct link_shm *t, size_t n)
+shm_bytes_taken(struct link_shm *t, size_t n)
 {
     if (t->state != SHM_ENDING && frame_ring_taken(&t->ring, n))
         bell_ring(&t->bell, SHM_RING_SPACE);
@@ -142,7 +142,7 @@ taken(struct link_shm *t, size_t n)
 
 /* Bytes of one frame that comes in pieces, or whose head is wrong. */
 static void
-feed(struct link_shm *t, size_t n)
+shm_feed(struct link_shm *t, size_t n)
 {
     const uint8_t *data = shm_ring_out(&t->ring.shm);
     struct frame_reader *r = &t->reader;
@@ -153,19 +153,19 @@ feed(struct link_shm *t, size_t n)
         case FRAME_MORE:
             break;
         case FRAME_META:
-            placed(t);
+            shm_payload_placed(t);
             break;
         case FRAME_WHOLE:
             t->link.events->frame(&t->link, &r->head, r->meta, r->payload);
             break;
         case FRAME_BAD:
-            tell_end(t, r->error.code, r->error.text);
+            shm_send_end(t, r->error.code, r->error.text);
             break;
         }
     }
     if (t->state != SHM_ENDING)
         frame_reader_trim(r);
-    taken(t, n);
+    shm_bytes_taken(t, n);
 }
 
 static void
@@ -173,14 +173,14 @@ hand_on(struct link_shm *t, const struct frame_ripe *ripe)
 {
     const uint8_t *meta = shm_ring_out(&t->ring.shm) + FRAME_HEAD_SIZE;
     const uint8_t *payload = meta + ripe->head.meta_len + frame_pad(ripe->head.meta_len);
-    enum copying_way way;
-    bool tried = ripe->n >= COPYING_BYTES_MIN && copying_tried(t->ring.shm.taken, ripe->n, &way);
+    enum copy_mode way;
+    bool tried = ripe->n >= COPY_POLICY_BYTES_MIN && copy_policy_tried(t->ring.shm.taken, ripe->n, &way);
     uint64_t begin = tried ? uv_hrtime() : 0;
 
     t->link.events->frame(&t->link, &ripe->head, meta, ripe->head.payload_len > 0 ? payload : NULL);
     if (tried)
-        copying_note(t->out.copying, way, COPYING_OUT, ripe->n, uv_hrtime() - begin);
-    taken(t, ripe->n);
+        copy_policy_note(t->out.copy_policy, way, COPY_OUT, ripe->n, uv_hrtime() - begin);
+    shm_bytes_taken(t, ripe->n);
 }
 
 /* True: something moved. */
@@ -196,13 +196,13 @@ read_some(struct link_shm *t)
     t->reading = true;
     while (t->state == SHM_OPEN && !t->ended && budget > 0 && (n = frame_ring_next(&t->ring, &t->reader, &ripe)) > 0) {
         if (n == SIZE_MAX) {
-            tell_end(t, PS_ERR_PROTOCOL, "it wrote what cannot be into shared memory");
+            shm_send_end(t, PS_ERR_PROTOCOL, "it wrote what cannot be into shared memory");
             break;
         }
         if (ripe.whole)
             hand_on(t, &ripe);
         else
-            feed(t, n);
+            shm_feed(t, n);
         budget -= MIN(budget, n);
         moved = true;
     }
@@ -211,7 +211,7 @@ read_some(struct link_shm *t)
 }
 
 static bool
-shm_poll(struct link *l)
+shm_poll(struct rank_link *l)
 {
     struct link_shm *t = shm_of(l);
     bool wrote = write_some(t);
@@ -220,7 +220,7 @@ shm_poll(struct link *l)
 }
 
 static bool
-shm_sleep(struct link *l)
+shm_sleep(struct rank_link *l)
 {
     struct link_shm *t = shm_of(l);
     bool waits = t->out.queue.first != NULL && !t->out.mute;
@@ -231,7 +231,7 @@ shm_sleep(struct link *l)
 }
 
 static void
-shm_wake(struct link *l)
+shm_wake(struct rank_link *l)
 {
     struct link_shm *t = shm_of(l);
 
@@ -240,7 +240,7 @@ shm_wake(struct link *l)
 }
 
 static void
-shm_cut(struct link *l)
+shm_cut(struct rank_link *l)
 {
     struct link_shm *t = shm_of(l);
 
@@ -290,13 +290,13 @@ end_now(struct link_shm *t, bool politely)
     conn_queue_drop(&t->out.queue);
     uv_close((uv_handle_t *)&t->timer, timer_closed);
     if (t->conn != NULL && politely)
-        conn_leave(t->conn, LINK_PART_MS, shm_conn_closed);
+        conn_leave(t->conn, RANK_LINK_PART_MS, shm_conn_closed);
     else if (t->conn != NULL)
         conn_close(t->conn, shm_conn_closed);
 }
 
 static void
-leave_look(uv_timer_t *timer)
+shm_leave_check(uv_timer_t *timer)
 {
     struct link_shm *t = timer->data;
 
@@ -308,7 +308,7 @@ leave_look(uv_timer_t *timer)
 }
 
 static void
-shm_finish(struct link *l, uint32_t patience_ms, void (*closed)(struct link *l))
+shm_finish(struct rank_link *l, uint32_t patience_ms, void (*closed)(struct rank_link *l))
 {
     struct link_shm *t = shm_of(l);
 
@@ -319,11 +319,11 @@ shm_finish(struct link *l, uint32_t patience_ms, void (*closed)(struct link *l))
     t->state = SHM_LEAVING;
     t->leave_ms = uv_now(t->timer.loop) + patience_ms;
     frame_discard(&t->reader); /* nothing is written to a placed payload any more */
-    uv_timer_start(&t->timer, leave_look, 0, LEAVE_LOOK);
+    uv_timer_start(&t->timer, shm_leave_check, 0, SHM_LEAVE_CHECK);
 }
 
 static void
-shm_close(struct link *l, void (*closed)(struct link *l))
+shm_close(struct rank_link *l, void (*closed)(struct rank_link *l))
 {
     struct link_shm *t = shm_of(l);
 
@@ -333,7 +333,7 @@ shm_close(struct link *l, void (*closed)(struct link *l))
 }
 
 static void
-shm_destroy(struct link *l)
+shm_destroy(struct rank_link *l)
 {
     struct link_shm *t = shm_of(l);
 
@@ -345,7 +345,7 @@ shm_destroy(struct link *l)
 /* ---- The connection ---- */
 
 static void
-bell_came(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
+shm_bell_rang(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
 {
     struct link_shm *t = c->arg;
 
@@ -355,7 +355,7 @@ bell_came(struct conn *c, const struct frame_head *head, const void *meta, const
         return;
     }
     if (head->type != MSG_GROUP_BELL || head->meta_len > 0 || head->payload_len > 0) {
-        tell_end(t, PS_ERR_PROTOCOL, "it sent a frame beside the shared memory");
+        shm_send_end(t, PS_ERR_PROTOCOL, "it sent a frame beside the shared memory");
         return;
     }
     if (t->state == SHM_OPEN)
@@ -371,12 +371,12 @@ hung_up(struct conn *c, const struct ps_error *why)
     t->hung_up = true;
     while (read_some(t))
         continue;
-    tell_end(t, why->code, why->text);
+    shm_send_end(t, why->code, why->text);
 }
 
-static const struct conn_events bell_events = {.frame = bell_came, .ended = hung_up};
+static const struct conn_events bell_events = {.frame = shm_bell_rang, .ended = hung_up};
 
-static const struct link_ops shm_ops = {
+static const struct rank_link_ops shm_ops = {
     .name = "shm",
     .send = shm_send,
     .flush = shm_flush,
@@ -389,14 +389,14 @@ static const struct link_ops shm_ops = {
     .destroy = shm_destroy,
 };
 
-struct link *
-link_shm_new(struct conn *conn, struct shm_ring *share, uint32_t rank, struct copying *copying)
+struct rank_link *
+link_shm_new(struct conn *conn, struct shm_ring *share, uint32_t rank, struct copy_policy *copying)
 {
     struct link_shm *t = calloc(1, sizeof *t);
 
     if (t == NULL)
         return NULL;
-    t->link = (struct link){.ops = &shm_ops, .rank = rank};
+    t->link = (struct rank_link){.ops = &shm_ops, .rank = rank};
     frame_ring_init(&t->ring, share);
     frame_reader_init(&t->reader);
     t->reader.buffers = &conn->pool->buffers;

@@ -6,8 +6,8 @@
 #ifndef CLIENT_GROUP_LINK_SHM_H
 #define CLIENT_GROUP_LINK_SHM_H
 
-#include "client/group/links/copying.h"
-#include "client/group/links/link.h"
+#include "client/group/links/copy_policy.h"
+#include "client/group/links/rank_link.h"
 #include "common/net/conn.h"
 #include "common/net/shm_ring.h"
 
@@ -18,6 +18,6 @@ size_t link_shm_ring_bytes(uint32_t ranks);
 /* Take over a started connection, which is heap memory of malloc(), and what is shared with its other side; *share is
  * zeroed then. Freed once closed() came. copying: of all links of a group, borrowed until then. NULL: out of memory,
  * and neither is taken. */
-struct link *link_shm_new(struct conn *conn, struct shm_ring *share, uint32_t rank, struct copying *copying);
+struct rank_link *link_shm_new(struct conn *conn, struct shm_ring *share, uint32_t rank, struct copy_policy *copying);
 
 #endif

@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 
 struct link_tcp {
-    struct link link;
+    struct rank_link link;
     struct conn *conn; /* NULL: closed */
-    void (*closed)(struct link *l);
+    void (*closed)(struct rank_link *l);
 };
 
 /* ---- Frames ---- */
@@ -17,9 +17,9 @@ static void
 tcp_meta(struct conn *c, const struct frame_head *head, const void *meta)
 {
     struct link_tcp *t = c->arg;
-    struct link_place place = {0};
+    struct rank_link_dest place = {0};
 
-    t->link.events->place(&t->link, head, meta, &place);
+    t->link.events->dest(&t->link, head, meta, &place);
     if (place.discard)
         frame_discard(conn_reader(c));
     else if (place.parts_len > 0)
@@ -47,13 +47,13 @@ static const struct conn_events tcp_events = {.meta = tcp_meta, .frame = tcp_fra
 static void
 tcp_out_done(struct conn_out *o, enum ps_err result)
 {
-    struct link_out *out = CONTAINER_OF(o, struct link_out, u.conn);
+    struct rank_link_out *out = CONTAINER_OF(o, struct rank_link_out, u.conn);
 
     out->done(out, result);
 }
 
 static void
-tcp_send(struct link *l, struct link_out *out)
+tcp_send(struct rank_link *l, struct rank_link_out *out)
 {
     struct link_tcp *t = CONTAINER_OF(l, struct link_tcp, link);
 
@@ -71,7 +71,7 @@ tcp_send(struct link *l, struct link_out *out)
 }
 
 static void
-tcp_flush(struct link *l)
+tcp_flush(struct rank_link *l)
 {
     struct link_tcp *t = CONTAINER_OF(l, struct link_tcp, link);
 
@@ -80,7 +80,7 @@ tcp_flush(struct link *l)
 }
 
 static bool
-tcp_poll(struct link *l)
+tcp_poll(struct rank_link *l)
 {
     struct link_tcp *t = CONTAINER_OF(l, struct link_tcp, link);
 
@@ -88,7 +88,7 @@ tcp_poll(struct link *l)
 }
 
 static void
-tcp_cut(struct link *l)
+tcp_cut(struct rank_link *l)
 {
     struct link_tcp *t = CONTAINER_OF(l, struct link_tcp, link);
 
@@ -110,7 +110,7 @@ tcp_closed(struct conn *c)
 }
 
 static void
-tcp_finish(struct link *l, uint32_t patience_ms, void (*closed)(struct link *l))
+tcp_finish(struct rank_link *l, uint32_t patience_ms, void (*closed)(struct rank_link *l))
 {
     struct link_tcp *t = CONTAINER_OF(l, struct link_tcp, link);
 
@@ -121,7 +121,7 @@ tcp_finish(struct link *l, uint32_t patience_ms, void (*closed)(struct link *l))
 }
 
 static void
-tcp_close(struct link *l, void (*closed)(struct link *l))
+tcp_close(struct rank_link *l, void (*closed)(struct rank_link *l))
 {
     struct link_tcp *t = CONTAINER_OF(l, struct link_tcp, link);
 
@@ -132,12 +132,12 @@ tcp_close(struct link *l, void (*closed)(struct link *l))
 }
 
 static void
-tcp_destroy(struct link *l)
+tcp_destroy(struct rank_link *l)
 {
     free(CONTAINER_OF(l, struct link_tcp, link));
 }
 
-static const struct link_ops tcp_ops = {
+static const struct rank_link_ops tcp_ops = {
     .name = "tcp",
     .send = tcp_send,
     .flush = tcp_flush,
@@ -164,14 +164,14 @@ notice_silence(int fd, uint32_t silence_ms)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof user_ms);
 }
 
-struct link *
+struct rank_link *
 link_tcp_new(struct conn *conn, uint32_t rank, uint32_t silence_ms)
 {
     struct link_tcp *t = calloc(1, sizeof *t);
 
     if (t == NULL)
         return NULL;
-    t->link = (struct link){.ops = &tcp_ops, .rank = rank};
+    t->link = (struct rank_link){.ops = &tcp_ops, .rank = rank};
     t->conn = conn;
     conn->events = &tcp_events;
     conn->arg = t;

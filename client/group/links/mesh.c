@@ -1,7 +1,7 @@
 /* Connecting to all other ranks of a table: to those below this one, and from those above.
  *
  * The usual way: connect() to a lower rank, GROUP_HELLO, GROUP_WELCOME: the connection becomes a link. A higher rank's
- * hello comes through the door, is looked at, is answered, and the connection becomes a link, too. A hello may come
+ * hello comes through the acceptor, is looked at, is answered, and the connection becomes a link, too. A hello may come
  * before this rank knows its table: it waits.
  *
  * A higher rank that does not come may have died since it met the others: then nobody listens at its address, and it
@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/group/links/mesh_inside.h"
+#include "client/group/links/mesh_internal.h"
 
-#define MESH_KNOCK_MS 500 /* between knocks at one rank */
+#define MESH_PROBE_MS 500 /* between probes of one rank */
 
 /* ---- Joining ---- */
 
@@ -29,11 +29,11 @@ mesh_note_end(struct mesh *mesh)
     const ps_group *g = mesh->group;
     struct ps_error why;
 
-    mesh->mine = (struct mesh_end){.group = g->table.id,
-                                   .epoch = g->table.epoch,
-                                   .guilty = group_core_guilty(g->core),
-                                   .code = group_core_state(g->core, &why)};
-    snprintf(mesh->mine.text, sizeof mesh->mine.text, "%.*s", GROUP_ABORT_TEXT_MAX, why.text);
+    mesh->own_end = (struct mesh_end){.group = g->table.id,
+                                      .epoch = g->table.epoch,
+                                      .guilty = group_core_guilty(g->core),
+                                      .code = group_core_state(g->core, &why)};
+    snprintf(mesh->own_end.text, sizeof mesh->own_end.text, "%.*s", GROUP_ABORT_TEXT_MAX, why.text);
 }
 
 static bool
@@ -51,7 +51,7 @@ mesh_waiting(const ps_group *g)
     uint32_t n = g->mesh != NULL ? 2 : 0;
 
     for (const struct mesh_conn *m = n > 0 ? g->mesh->conns : NULL; m != NULL; m = m->next)
-        n += m->state == MESH_GUEST;
+        n += m->state == MESH_INCOMING;
     return n;
 }
 
@@ -60,17 +60,17 @@ mesh_pass(ps_group *g)
 {
     for (struct mesh_conn *m = g->mesh->conns, *next; m != NULL; m = next) {
         next = m->next;
-        if (m->state == MESH_GUEST)
-            mesh_guest_look(m);
+        if (m->state == MESH_INCOMING)
+            mesh_accept_check(m);
     }
 }
 
 /* Somebody has said already why this forming fails. */
 static bool
-was_told(struct mesh *mesh)
+mesh_peer_failed(struct mesh *mesh)
 {
-    const struct mesh_end *end = &mesh->told;
-    const struct group_table *t = &mesh->group->table;
+    const struct mesh_end *end = &mesh->peer_end;
+    const struct group_membership *t = &mesh->group->table;
     struct ps_error e;
 
     if (end->code == PS_OK || end->group != t->id || end->epoch != t->epoch || end->guilty >= t->ranks)
@@ -81,11 +81,11 @@ was_told(struct mesh *mesh)
 }
 
 static void
-begin(struct mesh *mesh)
+mesh_begin(struct mesh *mesh)
 {
     ps_group *g = mesh->group;
 
-    if (was_told(mesh)) {
+    if (mesh_peer_failed(mesh)) {
         mesh_pass(g); /* so that others hear it */
         return;
     }
@@ -130,21 +130,21 @@ mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e)
 
     mesh->up = 0;
     mesh->joining = true;
-    memset(mesh->refused, 0, sizeof mesh->refused);
-    uv_timer_start(&mesh->knocking, mesh_knock, MESH_KNOCK_MS, MESH_KNOCK_MS);
-    begin(mesh);
+    memset(mesh->probes_refused, 0, sizeof mesh->probes_refused);
+    uv_timer_start(&mesh->probe_timer, mesh_probe, MESH_PROBE_MS, MESH_PROBE_MS);
+    mesh_begin(mesh);
     if (!group_run_until(g, joined_or_failed, mesh, deadline_ms))
         blame_missing(mesh, start_ms);
     mesh->joining = false;
     uv_timer_stop(&mesh->timer);
-    uv_timer_stop(&mesh->knocking);
+    uv_timer_stop(&mesh->probe_timer);
     if (group_core_state(g->core, NULL) != PS_OK)
         mesh_note_end(mesh);
     for (struct mesh_conn *m = mesh->conns, *next; m != NULL; m = next) {
         next = m->next;
         if (m->state == MESH_GREETING)
-            mesh_part(m, mesh->mine.guilty, mesh->mine.code, mesh->mine.text);
-        else if (m->state != MESH_GUEST)
+            mesh_refuse(m, mesh->own_end.guilty, mesh->own_end.code, mesh->own_end.text);
+        else if (m->state != MESH_INCOMING)
             mesh_drop(m);
     }
     return group_core_state(g->core, e);
@@ -169,12 +169,12 @@ mesh_new(ps_group *g, struct ps_error *e)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
     mesh->group = g;
     uv_timer_init(&g->loop, &mesh->timer);
-    uv_timer_init(&g->loop, &mesh->knocking);
-    mesh->timer.data = mesh->knocking.data = mesh;
+    uv_timer_init(&g->loop, &mesh->probe_timer);
+    mesh->timer.data = mesh->probe_timer.data = mesh;
     group_conn_made(g);
     group_conn_made(g);
     g->mesh = mesh;
-    door_for(&g->door, MSG_GROUP_HELLO, mesh_guest_come, mesh);
+    acceptor_route(&g->acceptor, MSG_GROUP_HELLO, mesh_accept_hello, mesh);
     return PS_OK;
 }
 
@@ -185,11 +185,11 @@ mesh_close(ps_group *g)
 
     if (mesh == NULL)
         return;
-    door_for(&g->door, MSG_GROUP_HELLO, NULL, NULL);
+    acceptor_route(&g->acceptor, MSG_GROUP_HELLO, NULL, NULL);
     while (mesh->conns != NULL)
         mesh_drop(mesh->conns);
     uv_close((uv_handle_t *)&mesh->timer, timer_closed);
-    uv_close((uv_handle_t *)&mesh->knocking, timer_closed);
+    uv_close((uv_handle_t *)&mesh->probe_timer, timer_closed);
 }
 
 void

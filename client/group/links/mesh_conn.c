@@ -7,7 +7,7 @@
 
 #include "client/group/links/link_shm.h"
 #include "client/group/links/link_tcp.h"
-#include "client/group/links/mesh_inside.h"
+#include "client/group/links/mesh_internal.h"
 
 static void
 mesh_conn_closed(struct conn *c)
@@ -54,7 +54,7 @@ mesh_fail(struct mesh *mesh, uint32_t guilty, const struct ps_error *e)
 
 /* ---- Greetings out ---- */
 
-struct greeting {
+struct mesh_greeting {
     struct conn_out out;
     uint8_t bytes[FRAME_HEAD_SIZE + GROUP_HELLO_MAX + FRAME_ALIGN];
 };
@@ -63,13 +63,13 @@ static void
 greeting_done(struct conn_out *o, enum ps_err result)
 {
     (void)result;
-    free(CONTAINER_OF(o, struct greeting, out));
+    free(CONTAINER_OF(o, struct mesh_greeting, out));
 }
 
 bool
 mesh_greet(struct conn *c, enum msg_type type, const struct group_hello *h)
 {
-    struct greeting *g = calloc(1, sizeof *g);
+    struct mesh_greeting *g = calloc(1, sizeof *g);
 
     if (g == NULL)
         return false;
@@ -81,9 +81,9 @@ mesh_greet(struct conn *c, enum msg_type type, const struct group_hello *h)
 }
 
 void
-mesh_part(struct mesh_conn *m, uint32_t guilty, enum ps_err code, const char *text)
+mesh_refuse(struct mesh_conn *m, uint32_t guilty, enum ps_err code, const char *text)
 {
-    struct greeting *g = calloc(1, sizeof *g);
+    struct mesh_greeting *g = calloc(1, sizeof *g);
 
     static_assert(GROUP_ABORT_MAX <= GROUP_HELLO_MAX, "both fit");
     mesh_unlink(m);
@@ -96,7 +96,7 @@ mesh_part(struct mesh_conn *m, uint32_t guilty, enum ps_err code, const char *te
     g->out.head = g->bytes;
     g->out.head_len = group_abort_encode(code, guilty, text, g->bytes);
     conn_send(m->conn, &g->out, false);
-    conn_leave(m->conn, LINK_LINGER_MS, mesh_conn_closed);
+    conn_leave(m->conn, RANK_LINK_LINGER_MS, mesh_conn_closed);
 }
 
 struct group_hello
@@ -165,12 +165,12 @@ mesh_take_offer(struct mesh_conn *m, struct group_hello *own)
 /* ---- A connection becomes a link ---- */
 
 void
-mesh_up(struct mesh_conn *m)
+mesh_link_up(struct mesh_conn *m)
 {
     struct mesh *mesh = m->mesh;
     ps_group *g = mesh->group;
-    struct link *l = m->shm.page != NULL ? link_shm_new(m->conn, &m->shm, m->rank, &g->copying)
-                                         : link_tcp_new(m->conn, m->rank, (uint32_t)g->options.timeout_ms);
+    struct rank_link *l = m->shm.page != NULL ? link_shm_new(m->conn, &m->shm, m->rank, &g->copying)
+                                              : link_tcp_new(m->conn, m->rank, (uint32_t)g->options.timeout_ms);
     struct ps_error e;
 
     if (l == NULL) {

@@ -3,31 +3,31 @@
 #include <string.h>
 
 void
-ring_out_init(struct ring_out *r, struct frame_ring *ring, struct bell *bell, struct copying *copying,
+ring_out_init(struct ring_out *r, struct frame_ring *ring, struct bell *bell, struct copy_policy *copying,
               const uv_loop_t *loop)
 {
-    *r = (struct ring_out){.ring = ring, .bell = bell, .copying = copying, .loop = loop};
+    *r = (struct ring_out){.ring = ring, .bell = bell, .copy_policy = copying, .loop = loop};
 }
 
 /* Into the ring, behind what was put: the way is chosen by where that ends. */
 static void
-copy(void *arg, void *to, const void *from, size_t n)
+ring_out_copy(void *arg, void *to, const void *from, size_t n)
 {
     struct ring_out *r = arg;
-    enum copying_way way;
+    enum copy_mode way;
     uint64_t begin;
 
-    if (n < COPYING_BYTES_MIN) {
+    if (n < COPY_POLICY_BYTES_MIN) {
         memcpy(to, from, n);
         return;
     }
-    way = copying_way(r->copying, r->ring->shm.put);
+    way = copy_policy_mode(r->copy_policy, r->ring->shm.put);
     begin = uv_hrtime();
-    if (way == COPYING_STREAMED)
-        copying_streamed(to, from, n);
+    if (way == COPY_STREAMED)
+        copy_policy_streamed(to, from, n);
     else
         memcpy(to, from, n);
-    copying_note(r->copying, way, COPYING_IN, n, uv_hrtime() - begin);
+    copy_policy_note(r->copy_policy, way, COPY_IN, n, uv_hrtime() - begin);
 }
 
 /* Bytes that may be put into the ring. */
@@ -65,7 +65,7 @@ ring_out_write(struct ring_out *r)
         if (room == 0)
             break;
         conn_queue_prepare(&r->queue, r->loop);
-        bytes = frame_ring_fill(r->ring, &r->queue, room, copy, r);
+        bytes = frame_ring_fill(r->ring, &r->queue, room, ring_out_copy, r);
         r->unrung = true;
         ring_out_flush(r);
         conn_queue_take(&r->queue, bytes);
@@ -76,7 +76,7 @@ ring_out_write(struct ring_out *r)
 }
 
 bool
-ring_out_at_once(struct ring_out *r, const struct link_out *out)
+ring_out_at_once(struct ring_out *r, const struct rank_link_out *out)
 {
     size_t payload = 0, at = out->head_len, pad;
     uint8_t *to;
@@ -89,9 +89,9 @@ ring_out_at_once(struct ring_out *r, const struct link_out *out)
     if (room_for(r, out->head_len + payload + pad) < out->head_len + payload + pad)
         return false;
     to = shm_ring_in(&r->ring->shm);
-    copy(r, to, out->head, out->head_len);
+    ring_out_copy(r, to, out->head, out->head_len);
     for (size_t i = 0; i < out->parts_len; at += out->parts[i++].len)
-        copy(r, to + at, out->parts[i].data, out->parts[i].len);
+        ring_out_copy(r, to + at, out->parts[i].data, out->parts[i].len);
     memset(to + at, 0, pad);
     frame_ring_put(r->ring, out->head_len + payload + pad);
     r->unrung = true;

@@ -1,42 +1,42 @@
-/* One timer drives it all: on_time() looks at what is due (the end, an inquiry that takes too long, the next try). What
- * inquiries and the host say moves the course, and every move ends in watch(), which sets the timer. */
+/* One timer drives it all: on_time() looks at what is due (the end, a query that takes too long, the next try). What
+ * queries and the coordinator report changes the state, and every change ends in watch(), which sets the timer. */
 #include "client/group/rendezvous/rendezvous.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "client/api/cluster.h"
-#include "client/group/rendezvous/rendezvous_inside.h"
+#include "client/group/rendezvous/rendezvous_internal.h"
 
-static void seek(struct rendezvous *r);
+static void rendezvous_seek(struct rendezvous *r);
 
 void
-rendezvous_drop_inquiry(struct rendezvous *r)
+rendezvous_drop_query(struct rendezvous *r)
 {
-    inquiry_drop(r->inquiry);
-    r->inquiry = NULL;
+    coordinator_client_drop(r->query);
+    r->query = NULL;
 }
 
 static void
 pause_for(struct rendezvous *r, uint64_t ms)
 {
-    course_pause(&r->course, ms, rendezvous_now_ms(r));
+    rendezvous_state_pause(&r->state, ms, rendezvous_now_ms(r));
     rendezvous_watch(r);
 }
 
 static void
-starved(struct rendezvous *r)
+rendezvous_starved(struct rendezvous *r)
 {
     struct ps_error e = {0};
 
-    ps_error_set(&e, PS_ERR_NOMEM, "no memory to ask for a meeting");
+    ps_error_set(&e, PS_ERR_NOMEM, "no memory to ask for a rendezvous");
     rendezvous_fail(r, &e, NULL);
 }
 
 /* ---- Where to listen ---- */
 
 void
-rendezvous_site_found(void *arg)
+rendezvous_address_found(void *arg)
 {
     struct rendezvous *r = arg;
 
@@ -46,18 +46,18 @@ rendezvous_site_found(void *arg)
 
 /* False: a name is looked up first, or that has failed. */
 static bool
-find_site(struct rendezvous *r)
+rendezvous_find_address(struct rendezvous *r)
 {
     struct ps_error e = {0};
 
-    if (site_find(&r->site, &e))
+    if (listen_address_find(&r->listen_at, &e))
         return true;
     if (e.code != PS_ERR_TIMEOUT) {
         rendezvous_fail(r, &e, NULL);
         return false;
     }
     r->trouble = e;
-    course_looks(&r->course, site_must_wait(&r->site), rendezvous_now_ms(r));
+    rendezvous_state_resolving(&r->state, listen_address_must_wait(&r->listen_at), rendezvous_now_ms(r));
     rendezvous_watch(r);
     return false;
 }
@@ -66,18 +66,18 @@ find_site(struct rendezvous *r)
 
 /* This worker, to whoever holds the meeting. */
 static struct rendezvous_request
-own_guest(struct rendezvous *r)
+rendezvous_own_entry(struct rendezvous *r)
 {
     return (struct rendezvous_request){.name = r->config.name,
                                        .workers = r->workers,
                                        .task = r->task,
                                        .ranks_min = MIN(r->ask.ranks_min, r->workers),
                                        .settle_ms = r->ask.settle_ms,
-                                       .timeout_ms = course_left_ms(&r->course, rendezvous_now_ms(r)),
+                                       .timeout_ms = rendezvous_state_left_ms(&r->state, rendezvous_now_ms(r)),
                                        .incarnation = r->config.incarnation,
                                        .attempt = ++r->attempt,
                                        .epoch = r->ask.epoch,
-                                       .address = r->site.mine,
+                                       .address = r->listen_at.advertised,
                                        .host = r->config.host};
 }
 
@@ -113,19 +113,19 @@ on_connected(void *arg, const char *local)
     char agent[128];
     Psd__Meet m;
 
-    if (site_open(&r->site, local, &e) != PS_OK) {
+    if (listen_address_open(&r->listen_at, local, &e) != PS_OK) {
         rendezvous_fail(r, &e, NULL);
         return;
     }
-    own = own_guest(r);
+    own = rendezvous_own_entry(r);
     m = message_of(r, &own);
     snprintf(agent, sizeof agent, "worker %u of group '%.48s', pid %d", r->task, r->config.name, (int)getpid());
     hello.cluster = m.cluster;
     hello.shards = ps_cluster_shards(r->config.cluster);
     hello.role = PSD__ROLE__OBSERVER;
     hello.agent = agent;
-    if (!inquiry_meet(r->inquiry, r->by_shard ? &hello : NULL, &m))
-        starved(r);
+    if (!coordinator_client_meet(r->query, r->by_shard ? &hello : NULL, &m))
+        rendezvous_starved(r);
 }
 
 static void
@@ -133,10 +133,10 @@ on_waits(void *arg)
 {
     struct rendezvous *r = arg;
 
-    course_waits(&r->course);
+    rendezvous_state_waiting(&r->state);
     r->trouble.code = PS_OK;
     if (!r->by_shard)
-        host_send_away(&r->host);
+        coordinator_redirect(&r->host);
     rendezvous_watch(r);
 }
 
@@ -147,15 +147,15 @@ on_met(void *arg, const Psd__Met *m)
 }
 
 static void
-ask_again(struct rendezvous *r, const struct ps_error *why)
+rendezvous_ask_again(struct rendezvous *r, const struct ps_error *why)
 {
-    bool next = course_again(&r->course, why->code, rendezvous_now_ms(r));
+    bool next = rendezvous_state_retry(&r->state, why->code, rendezvous_now_ms(r));
 
     r->trouble = *why;
     if (!r->by_shard)
-        host_stay(&r->host); /* whoever was sent on from here may come again */
+        coordinator_resume(&r->host); /* whoever was sent on from here may come again */
     if (next)
-        seek(r);
+        rendezvous_seek(r);
     else
         rendezvous_watch(r);
 }
@@ -167,19 +167,19 @@ on_failed(void *arg, const struct ps_error *why)
     bool once = r->by_shard && r->ask.once && why->code != PS_ERR_TASK_TAKEN;
     char peer[PS_ERROR_PEER_MAX];
 
-    rendezvous_drop_inquiry(r);
+    rendezvous_drop_query(r);
     rendezvous_asked_name(r, peer, sizeof peer);
-    if (course_final(&r->course, why->code, rendezvous_now_ms(r)) || once)
+    if (rendezvous_state_is_final(&r->state, why->code, rendezvous_now_ms(r)) || once)
         rendezvous_fail(r, why, peer);
     else
-        ask_again(r, why);
+        rendezvous_ask_again(r, why);
 }
 
-static const struct inquiry_to to_host = {
+static const struct coordinator_client_events rendezvous_query_events = {
     .connected = on_connected, .waits = on_waits, .met = on_met, .failed = on_failed};
 
 static void
-ask_there(struct rendezvous *r, const char *address)
+rendezvous_ask_at(struct rendezvous *r, const char *address)
 {
     struct ps_error e = {0};
 
@@ -188,11 +188,11 @@ ask_there(struct rendezvous *r, const char *address)
         rendezvous_fail(r, &e, NULL);
         return;
     }
-    course_asks(&r->course, rendezvous_now_ms(r));
-    r->inquiry = inquiry_start(r->config.pool, r->config.credentials, &r->address, r->config.congestion, &to_host, r,
-                               &r->handles);
-    if (r->inquiry == NULL)
-        starved(r);
+    rendezvous_state_asking(&r->state, rendezvous_now_ms(r));
+    r->query = coordinator_client_start(r->config.pool, r->config.credentials, &r->address, r->config.congestion,
+                                        &rendezvous_query_events, r, &r->handles);
+    if (r->query == NULL)
+        rendezvous_starved(r);
     else
         rendezvous_watch(r);
 }
@@ -201,49 +201,50 @@ ask_there(struct rendezvous *r, const char *address)
 
 /* This worker holds its own meeting: nobody below was found. */
 static void
-host_here(struct rendezvous *r)
+rendezvous_coordinate(struct rendezvous *r)
 {
     struct rendezvous_request own;
     struct ps_error e = {0};
 
     if (!r->host.in) {
-        own = own_guest(r);
-        if (host_come(&r->host, &own, &e) != PS_OK)
+        own = rendezvous_own_entry(r);
+        if (coordinator_join_own(&r->host, &own, &e) != PS_OK)
             rendezvous_fail(r, &e, NULL);
-    } else if (r->course.settled) {
-        host_begin_settled(&r->host);
+    } else if (r->state.settled) {
+        coordinator_begin_settled(&r->host);
     }
 }
 
 /* Ask the next one below, or hold the meeting; then begin another round. */
 static void
-seek(struct rendezvous *r)
+rendezvous_seek(struct rendezvous *r)
 {
-    if (course_seeks(&r->course, r->host.in && rendezvous_core_is_settled(&r->host.meet, rendezvous_now_ms(r)))) {
-        ask_there(r, cluster_worker_address(r->config.cluster, r->course.at));
+    if (rendezvous_state_has_next(&r->state,
+                                  r->host.in && rendezvous_core_is_settled(&r->host.meet, rendezvous_now_ms(r)))) {
+        rendezvous_ask_at(r, cluster_worker_address(r->config.cluster, r->state.at));
         return;
     }
-    host_here(r);
+    rendezvous_coordinate(r);
     if (r->ended)
         return;
-    course_next_round(&r->course, rendezvous_now_ms(r));
+    rendezvous_state_next_round(&r->state, rendezvous_now_ms(r));
     rendezvous_watch(r);
 }
 
 /* Its port may be held for a moment by a process that was just killed. */
 static void
-seek_first(struct rendezvous *r)
+rendezvous_seek_first(struct rendezvous *r)
 {
     struct ps_error e = {0};
-    enum ps_err err = site_open(&r->site, "127.0.0.1", &e);
+    enum ps_err err = listen_address_open(&r->listen_at, "127.0.0.1", &e);
 
     if (err == PS_OK) {
-        seek(r);
+        rendezvous_seek(r);
         return;
     }
     if (err == PS_ERR_BUSY) {
-        if (!course_taken(&r->course, rendezvous_now_ms(r)) &&
-            course_look(&r->course, rendezvous_now_ms(r)) != COURSE_DEADLINE) {
+        if (!rendezvous_state_taken(&r->state, rendezvous_now_ms(r)) &&
+            rendezvous_state_due(&r->state, rendezvous_now_ms(r)) != RENDEZVOUS_DUE_DEADLINE) {
             pause_for(r, RENDEZVOUS_RETRY_MS);
             return;
         }
@@ -255,24 +256,24 @@ seek_first(struct rendezvous *r)
 /* ---- Time ---- */
 
 static void
-step(struct rendezvous *r)
+rendezvous_step(struct rendezvous *r)
 {
     struct ps_error e = {0};
 
-    if (r->course.state == COURSE_ASKING) {
-        ps_error_set(&e, PS_ERR_UNREACHABLE, "no answer within %u ms", course_patience_ms(&r->course));
+    if (r->state.state == RENDEZVOUS_ASKING) {
+        ps_error_set(&e, PS_ERR_UNREACHABLE, "no answer within %u ms", rendezvous_state_answer_ms(&r->state));
         on_failed(r, &e);
-    } else if (r->course.state == COURSE_LOOKING) {
-        site_take_any(&r->site);
-        rendezvous_site_found(r);
-    } else if (!find_site(r)) {
+    } else if (r->state.state == RENDEZVOUS_RESOLVING) {
+        listen_address_use_any(&r->listen_at);
+        rendezvous_address_found(r);
+    } else if (!rendezvous_find_address(r)) {
         return;
     } else if (r->by_shard) {
-        ask_there(r, ps_cluster_shard_address(r->config.cluster, 0));
-    } else if (!r->config.door->open) {
-        seek_first(r);
+        rendezvous_ask_at(r, ps_cluster_shard_address(r->config.cluster, 0));
+    } else if (!r->config.acceptor->open) {
+        rendezvous_seek_first(r);
     } else {
-        seek(r);
+        rendezvous_seek(r);
     }
 }
 
@@ -280,15 +281,15 @@ static void
 on_time(uv_timer_t *timer)
 {
     struct rendezvous *r = timer->data;
-    enum course_due due;
+    enum rendezvous_due due;
 
     if (r->ended)
         return;
-    due = course_look(&r->course, rendezvous_now_ms(r));
-    if (due == COURSE_DEADLINE)
+    due = rendezvous_state_due(&r->state, rendezvous_now_ms(r));
+    if (due == RENDEZVOUS_DUE_DEADLINE)
         rendezvous_fail_by_deadline(r);
-    else if (due == COURSE_STEP)
-        step(r);
+    else if (due == RENDEZVOUS_DUE_STEP)
+        rendezvous_step(r);
     else
         rendezvous_watch(r);
 }
@@ -296,7 +297,7 @@ on_time(uv_timer_t *timer)
 void
 rendezvous_watch(struct rendezvous *r)
 {
-    uint64_t now = rendezvous_now_ms(r), due = course_due(&r->course);
+    uint64_t now = rendezvous_now_ms(r), due = rendezvous_state_due_ms(&r->state);
 
     if (r->ended)
         uv_timer_stop(&r->timer);
@@ -308,27 +309,27 @@ rendezvous_watch(struct rendezvous *r)
 
 /* A cluster of one worker without shards meets nobody. */
 static void
-meet_nobody(struct rendezvous *r)
+rendezvous_met_nobody(struct rendezvous *r)
 {
     struct rendezvous_member self = {
         .task = r->task, .incarnation = r->config.incarnation, .address = "", .host = r->config.host};
     struct rendezvous_table t = {.epoch = r->ask.epoch + 1, .ranks = 1, .members = &self};
 
     t.group = r->config.seed ^ t.epoch;
-    rendezvous_host_met(r, &t);
+    rendezvous_coordinator_met(r, &t);
 }
 
 void
 rendezvous_start(struct rendezvous *r, const struct rendezvous_ask *ask)
 {
-    ps_assert(r->course.state == COURSE_IDLE && r->inquiry == NULL);
-    group_table_finish(&r->table);
+    ps_assert(r->state.state == RENDEZVOUS_IDLE && r->query == NULL);
+    group_membership_finish(&r->table);
     r->ask = *ask;
     r->ended = false;
     r->error = r->trouble = (struct ps_error){0};
-    course_begin(&r->course, ask->deadline_ms, rendezvous_now_ms(r));
+    rendezvous_state_begin(&r->state, ask->deadline_ms, rendezvous_now_ms(r));
     if (!r->by_shard && r->workers == 1)
-        meet_nobody(r);
+        rendezvous_met_nobody(r);
     else
         rendezvous_watch(r);
 }
@@ -344,12 +345,12 @@ rendezvous_give_up(struct rendezvous *r)
 {
     if (r->ended)
         return;
-    ps_error_set(&r->error, PS_ERR_CANCELLED, "the meeting was given up");
+    ps_error_set(&r->error, PS_ERR_CANCELLED, "the rendezvous was given up");
     rendezvous_end(r, PS_ERR_CANCELLED);
 }
 
 enum ps_err
-rendezvous_take(struct rendezvous *r, struct group_table *table, struct ps_error *e)
+rendezvous_take(struct rendezvous *r, struct group_membership *table, struct ps_error *e)
 {
     ps_assert(r->ended);
     if (r->result != PS_OK) {
@@ -358,6 +359,6 @@ rendezvous_take(struct rendezvous *r, struct group_table *table, struct ps_error
         return r->result;
     }
     *table = r->table;
-    r->table = (struct group_table){0};
+    r->table = (struct group_membership){0};
     return PS_OK;
 }

@@ -1,4 +1,4 @@
-/* How a worker meets the others of its group, without blocking. Glue; formation.c is what the group calls.
+/* How a worker meets the others of its group, without blocking. Glue; form.c is what the group calls.
  *
  *     r = rendezvous_new(&config, &e);
  *     rendezvous_start(r, &ask);
@@ -14,8 +14,8 @@
  *        ▲           │ unreachable, lost, stopping, busy: RENDEZVOUS_RETRY_MS, doubling
  *        └───────────┘
  *
- * In one without, the workers below this one are asked in turn, from 0 on; who finds none holds the meeting (host.h)
- * and goes on asking:
+ * In one without, the workers below this one are asked in turn, from 0 on; who finds none holds the meeting
+ * (coordinator.h) and goes on asking:
  *
  *             one says MEETING                       MET, or an error that is final
  *     SEEKING ────────────────► GUEST ────────────────────────────────────────────────────► over
@@ -26,8 +26,8 @@
  *      └─── RENDEZVOUS_AGAIN_MS ◄─────┘
  *
  * So all who can reach each other come to the lowest of them, in whatever order they started: a host that finds a lower
- * one sends its guests away, and they begin anew. No meeting begins without its host, and none without some of the
- * workers (ranks_min) before those below were asked once more since it settled. A network cut in two has two lowest
+ * one redirects its peers, and they begin anew. No rendezvous begins without its coordinator, and none without some of
+ * the workers (ranks_min) before those below were asked once more since it settled. A network cut in two has two lowest
  * workers; ranks_min greater than half of the workers lets one part at most go on.
  *
  * A name of where this worker listens is looked up first, once, on a thread (client/api/resolve.h).
@@ -37,8 +37,8 @@
 #ifndef CLIENT_GROUP_RENDEZVOUS_H
 #define CLIENT_GROUP_RENDEZVOUS_H
 
-#include "client/group/rendezvous/door.h"
-#include "client/group/rendezvous/table.h"
+#include "client/group/rendezvous/acceptor.h"
+#include "client/group/rendezvous/membership.h"
 #include "client/include/psclient/psclient.h"
 
 #define RENDEZVOUS_RETRY_MS     50
@@ -52,7 +52,7 @@ struct rendezvous;
 
 struct rendezvous_config {
     struct conn_pool *pool;
-    struct door *door;                     /* opened when it is first known where, if it is not open */
+    struct acceptor *acceptor;             /* opened when it is first known where, if it is not open */
     const ps_cluster *cluster;             /* these three borrowed until the end */
     const struct credentials *credentials; /* and these; NULL: nothing is encrypted */
     const char *name;                      /* of the group; copied */
@@ -80,12 +80,12 @@ void rendezvous_start(struct rendezvous *r, const struct rendezvous_ask *ask); /
 bool rendezvous_over(const struct rendezvous *r);                              /* before the deadline, by itself */
 
 /* What came of it; the table is the caller's. Errors as ps_group_open(). */
-enum ps_err rendezvous_take(struct rendezvous *r, struct group_table *table, struct ps_error *e) PS_MUST_USE;
+enum ps_err rendezvous_take(struct rendezvous *r, struct group_membership *table, struct ps_error *e) PS_MUST_USE;
 
 /* It is over, with CANCELLED, if it was not. */
 void rendezvous_give_up(struct rendezvous *r);
 
-/* Give up what is under way. The door stays as it is, but takes no MEET any more. */
+/* Give up what is under way. The acceptor stays as it is, but takes no MEET any more. */
 void rendezvous_close(struct rendezvous *r);
 bool rendezvous_closed(const struct rendezvous *r);
 void rendezvous_free(struct rendezvous *r); /* closed */

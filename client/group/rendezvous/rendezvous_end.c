@@ -1,20 +1,20 @@
 /* What came of a meeting: a table that has this worker in it, or why there is none. */
 #include <stdio.h>
 
-#include "client/group/rendezvous/rendezvous_inside.h"
+#include "client/group/rendezvous/rendezvous_internal.h"
 #include "common/core/wire/rendezvous_message.h"
 
 void
 rendezvous_end(struct rendezvous *r, enum ps_err result)
 {
-    rendezvous_drop_inquiry(r);
-    site_give_up(&r->site);
+    rendezvous_drop_query(r);
+    listen_address_give_up(&r->listen_at);
     r->result = result;
     r->ended = true;
-    course_end(&r->course);
+    rendezvous_state_end(&r->state);
     if (!r->by_shard && r->workers > 1) {
-        host_leave(&r->host);
-        host_stay(&r->host);
+        coordinator_leave_own(&r->host);
+        coordinator_resume(&r->host);
     }
     rendezvous_watch(r);
 }
@@ -39,15 +39,15 @@ rendezvous_failed(void *arg, const struct ps_error *why)
 void
 rendezvous_asked_name(const struct rendezvous *r, char *out, size_t size)
 {
-    snprintf(out, size, "%s %u at %.96s", r->by_shard ? "shard" : "worker", r->by_shard ? 0 : r->course.at,
+    snprintf(out, size, "%s %u at %.96s", r->by_shard ? "shard" : "worker", r->by_shard ? 0 : r->state.at,
              r->address_text);
 }
 
 void
 rendezvous_fail_by_deadline(struct rendezvous *r)
 {
-    enum course_state state = r->course.state;
-    bool asks = state == COURSE_WAITING || (r->by_shard && state != COURSE_LOOKING);
+    enum rendezvous_phase state = r->state.state;
+    bool asks = state == RENDEZVOUS_WAITING || (r->by_shard && state != RENDEZVOUS_RESOLVING);
     char peer[PS_ERROR_PEER_MAX];
     struct ps_error e = {0};
 
@@ -75,36 +75,36 @@ set_member(struct group_member *to, const Psd__GroupMember *m)
 
 /* This worker must be in it as it is now: else it is an answer to somebody else. */
 static enum ps_err
-find_own_rank(const struct rendezvous *r, struct group_table *t, struct ps_error *e)
+find_own_rank(const struct rendezvous *r, struct group_membership *t, struct ps_error *e)
 {
     while (t->rank < t->ranks && t->members[t->rank].task != r->task)
         t->rank++;
     if (t->rank < t->ranks && t->members[t->rank].incarnation == r->config.incarnation)
-        return group_table_check(t, e);
+        return group_membership_check(t, e);
     return ps_fail(e, PS_ERR_PROTOCOL, "the table of group '%.64s' does not have this worker", r->config.name);
 }
 
 void
 rendezvous_met(struct rendezvous *r, const Psd__Met *m)
 {
-    struct group_table t;
-    enum ps_err err = group_table_init(&t, (uint32_t)m->n_member, &r->error);
+    struct group_membership t;
+    enum ps_err err = group_membership_init(&t, (uint32_t)m->n_member, &r->error);
 
     t.id = m->group;
     t.epoch = m->epoch;
     for (uint32_t i = 0; err == PS_OK && i < t.ranks; i++)
         set_member(&t.members[i], m->member[i]);
     if (err != PS_OK || (err = find_own_rank(r, &t, &r->error)) != PS_OK) {
-        group_table_finish(&t);
+        group_membership_finish(&t);
     } else {
-        group_table_finish(&r->table);
+        group_membership_finish(&r->table);
         r->table = t;
     }
     rendezvous_end(r, err);
 }
 
 void
-rendezvous_host_met(void *arg, const struct rendezvous_table *t)
+rendezvous_coordinator_met(void *arg, const struct rendezvous_table *t)
 {
     struct rendezvous_message m;
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/api/cluster.h"
-#include "client/group/rendezvous/rendezvous_inside.h"
+#include "client/group/rendezvous/rendezvous_internal.h"
 #include "common/core/wire/wire_text.h"
 
 /* ---- Beginning ---- */
@@ -60,52 +60,52 @@ given_or(uint32_t given, uint32_t usual)
 }
 
 static void
-course_of(struct rendezvous *r)
+rendezvous_state_of(struct rendezvous *r)
 {
     const struct rendezvous_config *k = &r->config;
 
-    r->course = (struct course){.by_shard = r->by_shard,
-                                .task = r->task,
-                                .connect_ms = RENDEZVOUS_CONNECT_MS,
-                                .again_ms = given_or(k->again_ms, RENDEZVOUS_AGAIN_MS),
-                                .answer_ms = given_or(k->answer_ms, RENDEZVOUS_ANSWER_MS),
-                                .taken_ms = given_or(k->taken_ms, RENDEZVOUS_TAKEN_MS),
-                                .retry_ms = RENDEZVOUS_RETRY_MS,
-                                .retry_ms_max = RENDEZVOUS_RETRY_MS_MAX};
+    r->state = (struct rendezvous_state){.by_shard = r->by_shard,
+                                         .task = r->task,
+                                         .connect_ms = RENDEZVOUS_CONNECT_MS,
+                                         .again_ms = given_or(k->again_ms, RENDEZVOUS_AGAIN_MS),
+                                         .answer_ms = given_or(k->answer_ms, RENDEZVOUS_ANSWER_MS),
+                                         .taken_ms = given_or(k->taken_ms, RENDEZVOUS_TAKEN_MS),
+                                         .retry_ms = RENDEZVOUS_RETRY_MS,
+                                         .retry_ms_max = RENDEZVOUS_RETRY_MS_MAX};
 }
 
 static bool
-begin(struct rendezvous *r)
+rendezvous_begin(struct rendezvous *r)
 {
     const struct rendezvous_config *k = &r->config;
-    struct host_config host = {.pool = k->pool,
-                               .cluster = ps_cluster_name(k->cluster),
-                               .name = k->name,
-                               .task = r->task,
-                               .workers = r->workers,
-                               .seed = k->seed,
-                               .met = rendezvous_host_met,
-                               .failed = rendezvous_failed,
-                               .arg = r};
-    struct site_config site = {.pool = k->pool,
-                               .door = k->door,
-                               .listen = k->listen,
-                               .listed = cluster_worker_address(k->cluster, r->task),
-                               .any = r->by_shard,
-                               .found = rendezvous_site_found,
-                               .failed = rendezvous_failed,
-                               .arg = r,
-                               .handles = &r->handles};
+    struct coordinator_config host = {.pool = k->pool,
+                                      .cluster = ps_cluster_name(k->cluster),
+                                      .name = k->name,
+                                      .task = r->task,
+                                      .workers = r->workers,
+                                      .seed = k->seed,
+                                      .met = rendezvous_coordinator_met,
+                                      .failed = rendezvous_failed,
+                                      .arg = r};
+    struct listen_address_config site = {.pool = k->pool,
+                                         .acceptor = k->acceptor,
+                                         .listen = k->listen,
+                                         .listed = cluster_worker_address(k->cluster, r->task),
+                                         .any = r->by_shard,
+                                         .found = rendezvous_address_found,
+                                         .failed = rendezvous_failed,
+                                         .arg = r,
+                                         .handles = &r->handles};
 
-    if (!site_init(&r->site, &site))
+    if (!listen_address_init(&r->listen_at, &site))
         return false;
     uv_timer_init(k->pool->loop, &r->timer); /* cannot fail */
     r->timer.data = r;
     r->handles++;
     if (!r->by_shard && r->workers > 1) {
-        host_init(&r->host, &host);
-        r->hosts = true;
-        door_for(k->door, MSG_MEET, host_guest, &r->host);
+        coordinator_init(&r->host, &host);
+        r->coordinates = true;
+        acceptor_route(k->acceptor, MSG_MEET, coordinator_accept, &r->host);
     }
     return true;
 }
@@ -126,13 +126,13 @@ rendezvous_new(const struct rendezvous_config *config, struct rendezvous **out, 
     r->result = PS_ERR_CANCELLED;
     if (!copy_config(r, config))
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
-    else if ((err = check_cluster(r, e)) == PS_OK && !begin(r))
+    else if ((err = check_cluster(r, e)) == PS_OK && !rendezvous_begin(r))
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
     if (err != PS_OK) {
         rendezvous_free(r);
         return err;
     }
-    course_of(r);
+    rendezvous_state_of(r);
     *out = r;
     return PS_OK;
 }
@@ -150,12 +150,12 @@ handle_closed(uv_handle_t *handle)
 void
 rendezvous_close(struct rendezvous *r)
 {
-    rendezvous_drop_inquiry(r);
-    site_close(&r->site);
-    course_end(&r->course);
-    if (r->hosts) {
-        door_for(r->config.door, MSG_MEET, NULL, NULL);
-        host_close(&r->host);
+    rendezvous_drop_query(r);
+    listen_address_close(&r->listen_at);
+    rendezvous_state_end(&r->state);
+    if (r->coordinates) {
+        acceptor_route(r->config.acceptor, MSG_MEET, NULL, NULL);
+        coordinator_close(&r->host);
     }
     uv_close((uv_handle_t *)&r->timer, handle_closed);
 }
@@ -163,7 +163,7 @@ rendezvous_close(struct rendezvous *r)
 bool
 rendezvous_closed(const struct rendezvous *r)
 {
-    return r->handles == 0 && (!r->hosts || host_closed(&r->host));
+    return r->handles == 0 && (!r->coordinates || coordinator_closed(&r->host));
 }
 
 void
@@ -172,6 +172,6 @@ rendezvous_free(struct rendezvous *r)
     free((char *)(uintptr_t)r->config.name);
     free((char *)(uintptr_t)r->config.listen);
     free((char *)(uintptr_t)r->config.congestion);
-    group_table_finish(&r->table);
+    group_membership_finish(&r->table);
     free(r);
 }

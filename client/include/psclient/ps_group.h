@@ -223,7 +223,7 @@ PS_API enum ps_err ps_group_reform(ps_group *group, uint32_t ranks_min, int time
  *   timeout_ms  milliseconds of meeting, and then of connecting; -1: options.timeout_ms
  *   formed      1: the group was formed again, or was being; 0: it is as it was
  * Errors:
- *   PS_ERR_CANCELLED  the ranks came to different meetings
+ *   PS_ERR_CANCELLED  the ranks come from different rendezvous
  *   PS_ERR_INVALID    group or formed is NULL
  *   ps_group_open()   what kept this rank, or another, from meeting
  *   (group)           why the group failed

@@ -13,7 +13,7 @@ dense_shape(struct layer *l, struct ps_error *e)
 
     if (units == 0)
         return ps_fail(e, PS_ERR_INVALID, "it has no units");
-    l->out = (struct shape){1, {units}};
+    l->out = (struct layer_shape){1, {units}};
     layer_add_param(l, "weights", PS_INIT_GLOROT_UNIFORM, 2, (uint64_t[]){in, units});
     if (!l->spec.no_bias)
         layer_add_param(l, "bias", PS_INIT_ZEROS, 1, (uint64_t[]){units});

@@ -18,7 +18,7 @@ embedding_shape(struct layer *l, struct ps_error *e)
     if (vocabulary > PS_DEVICE_SIZE_MAX || width > PS_DEVICE_SIZE_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "its table is %zu by %zu; at most %d either way", vocabulary, width,
                        PS_DEVICE_SIZE_MAX);
-    l->out = (struct shape){2, {l->in.dims[0], width}};
+    l->out = (struct layer_shape){2, {l->in.dims[0], width}};
     layer_add_param(l, "table", PS_INIT_UNIFORM, 2, (uint64_t[]){vocabulary, width});
     l->param[0].init.a = -0.05;
     l->param[0].init.b = 0.05;

@@ -5,7 +5,7 @@ static enum ps_err
 flatten_shape(struct layer *l, struct ps_error *e)
 {
     (void)e;
-    l->out = (struct shape){1, {shape_elements(&l->in)}};
+    l->out = (struct layer_shape){1, {shape_elements(&l->in)}};
     return PS_OK;
 }
 

@@ -23,7 +23,7 @@ is_named(const struct assignment *a, const char *name)
 }
 
 static enum ps_err
-refuse(const struct assignment *a, const char *expected, struct ps_error *e)
+assignment_refuse(const struct assignment *a, const char *expected, struct ps_error *e)
 {
     return ps_fail(e, PS_ERR_INVALID, "%.128s: expected %s", a->word, expected);
 }
@@ -35,7 +35,7 @@ read_number(const char *text, double *out)
 }
 
 static enum ps_err
-twice(const struct assignment *a, struct ps_error *e)
+assignment_twice(const struct assignment *a, struct ps_error *e)
 {
     return ps_fail(e, PS_ERR_INVALID, "%.*s stands there twice", (int)a->name_len, a->word);
 }
@@ -79,11 +79,11 @@ take_parameter(const struct assignment *a, struct assignments *out, struct ps_er
         return refuse_name(a, e);
     for (size_t i = 0; i < n; i++)
         if (out->parameters[i].name == name)
-            return twice(a, e);
+            return assignment_twice(a, e);
     ps_assert(n < ASSIGNMENTS_MAX);
     out->parameters[n].name = name;
     if (!read_number(a->value, &out->parameters[n].value))
-        return refuse(a, "a number", e);
+        return assignment_refuse(a, "a number", e);
     out->setting.parameter = out->parameters;
     out->setting.parameters = n + 1;
     return PS_OK;
@@ -93,7 +93,7 @@ static enum ps_err
 take_schedule(const struct assignment *a, struct assignments *out, struct ps_error *e)
 {
     if (out->setting.schedule != NULL)
-        return twice(a, e);
+        return assignment_twice(a, e);
     out->setting.schedule = &out->schedule;
     return ps_schedule_parse(a->value, &out->schedule, e);
 }
@@ -102,7 +102,7 @@ static enum ps_err
 take_clip(const struct assignment *a, struct assignments *out, struct ps_error *e)
 {
     if (out->setting.clip != NULL)
-        return twice(a, e);
+        return assignment_twice(a, e);
     out->setting.clip = &out->clip;
     return ps_clip_parse(a->value, &out->clip, e);
 }
@@ -116,7 +116,7 @@ take_age(const struct assignment *a, struct assignments *out, struct ps_error *e
     struct ps_error why;
 
     if (out->setting.age != NULL)
-        return twice(a, e);
+        return assignment_twice(a, e);
     if (age_parse(a->value, &policy, &why) != PS_OK)
         return ps_fail(e, PS_ERR_INVALID, "%.128s: %s", a->word, why.text);
     out->age = (struct ps_age_policy){(enum ps_age)policy.kind, policy.parameter};
@@ -131,11 +131,11 @@ take_bound(const struct assignment *a, struct assignments *out, struct ps_error 
     char *end;
 
     if (out->setting.bound != NULL)
-        return twice(a, e);
+        return assignment_twice(a, e);
     errno = 0;
     value = strtoull(a->value, &end, 10);
     if (strchr("0123456789", a->value[0]) == NULL || *end != '\0' || errno != 0 || value > UINT32_MAX)
-        return refuse(a, "a whole number of clocks", e);
+        return assignment_refuse(a, "a whole number of clocks", e);
     out->bound = (uint32_t)value;
     out->setting.bound = &out->bound;
     return PS_OK;
@@ -179,7 +179,7 @@ first_len(const char *text)
 }
 
 static enum ps_err
-take(const char *text, struct assignments *out, struct ps_error *e)
+assignment_take(const char *text, struct assignments *out, struct ps_error *e)
 {
     struct assignment a = {.word = text, .name_len = strcspn(text, "=")};
     const struct taker *taker = find_taker(&a);
@@ -188,7 +188,7 @@ take(const char *text, struct assignments *out, struct ps_error *e)
         return ps_fail(e, PS_ERR_INVALID, "expected NAME=VALUE, got '%.128s'", text);
     a.value = text + a.name_len + 1;
     if (*a.value == '\0')
-        return refuse(&a, "a value after the =", e);
+        return assignment_refuse(&a, "a value after the =", e);
     return taker != NULL ? taker->take(&a, out, e) : take_parameter(&a, out, e);
 }
 
@@ -206,7 +206,7 @@ take_word(const char *word, struct assignments *out, struct ps_error *e)
             return ps_fail(e, PS_ERR_INVALID, "'%.64s...' is too long", word);
         memcpy(text, word, n);
         text[n] = '\0';
-        if ((err = take(text, out, e)) != PS_OK || word[n] == '\0')
+        if ((err = assignment_take(text, out, e)) != PS_OK || word[n] == '\0')
             return err;
         word += n + 1;
     }

@@ -33,7 +33,7 @@ exporting_close(struct exporting *x)
 
 /* Header and room on the disk: a full one is told now, not by a signal when a page is written. */
 static enum ps_err
-begin(struct exporting *x, const char *file, const struct safetensors_note *notes, size_t n, struct ps_error *e)
+export_begin(struct exporting *x, const char *file, const struct safetensors_note *notes, size_t n, struct ps_error *e)
 {
     char *head;
     enum ps_err err;
@@ -84,8 +84,8 @@ pull_into(ps_client *client, ps_var *var, float *to, const struct ps_pull_option
 
 /* The variable's part of the file is where its values arrive. */
 static enum ps_err
-pull(struct exporting *x, ps_client *client, ps_var *var, const struct ps_pull_options *options, uint64_t *blocks,
-     struct ps_error *e)
+export_pull_variable(struct exporting *x, ps_client *client, ps_var *var, const struct ps_pull_options *options,
+                     uint64_t *blocks, struct ps_error *e)
 {
     const struct safetensors_tensor *t = safetensors_find(&x->head, ps_var_name(var));
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = t->begin / page * page, len = t->begin - from + t->bytes;
@@ -110,7 +110,7 @@ pull_all(struct exporting *x, ps_client *client, size_t n, ps_var *const *vars, 
     for (int look = 0; look < 2; look++) {
         options.only_changed = look;
         for (size_t i = 0; err == PS_OK && i < n; i++)
-            if ((err = pull(x, client, vars[i], &options, &blocks, e)) == PS_OK && look > 0)
+            if ((err = export_pull_variable(x, client, vars[i], &options, &blocks, e)) == PS_OK && look > 0)
                 x->report->changed += blocks;
     }
     x->report->one_moment = x->report->changed == 0;
@@ -130,7 +130,7 @@ export_pull(ps_client *client, const char *job, size_t n, const char *const *nam
     snprintf(report->job, sizeof report->job, "%s", job);
     for (size_t i = 0; err == PS_OK && i < n; i++)
         err = add_variable(&x, client, names[i], &vars[i], e);
-    if (err == PS_OK && (err = begin(&x, file, notes, ARRAY_LEN(notes), e)) == PS_OK &&
+    if (err == PS_OK && (err = export_begin(&x, file, notes, ARRAY_LEN(notes), e)) == PS_OK &&
         (err = pull_all(&x, client, n, vars, timeout_ms, e)) == PS_OK)
         err = new_file_end(&x.file, e);
     exporting_close(&x);
@@ -141,7 +141,7 @@ export_pull(ps_client *client, const char *job, size_t n, const char *const *nam
 /* ---- From a checkpoint ---- */
 
 static enum ps_err
-choose(struct exporting *x, const struct checkpoint_source *source, const char *pattern, struct ps_error *e)
+export_choose(struct exporting *x, const struct checkpoint_source *source, const char *pattern, struct ps_error *e)
 {
     const struct checkpoint *c = &source->manifest;
     enum ps_err err = PS_OK;
@@ -204,7 +204,7 @@ copy_all(struct exporting *x, const struct checkpoint_source *source, const char
 
     snprintf(clock, sizeof clock, "%" PRIu64, source->manifest.clock);
     if (err == PS_OK)
-        err = begin(x, file, notes, ARRAY_LEN(notes), e);
+        err = export_begin(x, file, notes, ARRAY_LEN(notes), e);
     for (size_t i = 0; err == PS_OK && i < x->head.len; i++)
         err = copy_tensor(x, source, &x->head.tensors[i], piece, e);
     free(piece);
@@ -220,7 +220,8 @@ export_checkpoint(const char *path, const char *pattern, const char *file, struc
     enum ps_err err = checkpoint_source_open(path, NULL, &source, e);
 
     *report = (struct export_report){0};
-    if (err == PS_OK && (err = choose(&x, &source, pattern, e)) == PS_OK && (err = check_weights(&source, e)) == PS_OK)
+    if (err == PS_OK && (err = export_choose(&x, &source, pattern, e)) == PS_OK &&
+        (err = check_weights(&source, e)) == PS_OK)
         err = copy_all(&x, &source, path, file, e);
     if (err == PS_OK) {
         snprintf(report->job, sizeof report->job, "%s", source.manifest.declared->name);

@@ -1,5 +1,5 @@
 /* psctl: what a cluster's shards say about themselves, and what an operator tells them. This file runs the command and
- * has the exit status; psctl_words.c has the command line, and each command is a psctl_*.c. */
+ * has the exit status; psctl_commands.c has the command line, and each command is a psctl_*.c. */
 #include "client/tools/psctl/psctl.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/tools/psctl/psctl_words.h"
-#include "client/tools/shared/heed.h"
+#include "client/tools/psctl/psctl_commands.h"
+#include "client/tools/shared/interrupt.h"
 #include "client/tools/shared/terminal.h"
 #include "common/cli/streams.h"
 
@@ -39,32 +39,32 @@ is_refusal(enum ps_err code)
 static const char *json_of;
 
 static void
-psctl_say(const struct ps_error *e)
+psctl_print(const struct ps_error *e)
 {
     bool peer = e->peer[0] != '\0' && strstr(e->text, e->peer) == NULL;
 
-    page_line(&(struct page){.out = stderr}, PAINT_PLAIN, "psctl: %s%s%s", peer ? e->peer : "", peer ? ": " : "",
-              e->text);
+    printer_line(&(struct printer){.out = stderr}, PAINT_PLAIN, "psctl: %s%s%s", peer ? e->peer : "", peer ? ": " : "",
+                 e->text);
     if (json_of != NULL)
-        view_print_document(view_error_json(json_of, e), &(struct page){.out = stdout});
+        render_print_document(render_error_document(json_of, e), &(struct printer){.out = stdout});
 }
 
 int
 psctl_failed(const struct ps_error *e)
 {
-    psctl_say(e);
+    psctl_print(e);
     return is_refusal(e->code) ? STATUS_REFUSED : STATUS_NOT_REACHED;
 }
 
 int
 psctl_usage(const struct ps_error *e)
 {
-    psctl_say(e);
+    psctl_print(e);
     return STATUS_USAGE;
 }
 
 int
-psctl_status_of(const struct answer *answers, uint32_t n)
+psctl_status_of(const struct shard_answer *answers, uint32_t n)
 {
     int status = EXIT_SUCCESS;
 
@@ -80,27 +80,27 @@ psctl_status_of(const struct answer *answers, uint32_t n)
 /* ---- telling shards ---- */
 
 void
-psctl_say_answers(const struct psctl *p, const struct answer *answers, uint32_t n, psctl_say_done say)
+psctl_print_answers(const struct psctl *p, const struct shard_answer *answers, uint32_t n, psctl_print_done say)
 {
     char text[PS_ERROR_TEXT_MAX];
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct answer *a = &answers[i];
+        const struct shard_answer *a = &answers[i];
 
         if (a->reached)
             say(p, a, text, sizeof text);
-        page_line(&p->page, a->reached ? PAINT_PLAIN : PAINT_FAULT, "shard %u at %s: %s", a->shard, a->address,
-                  a->reached ? text : a->error.text);
+        printer_line(&p->printer, a->reached ? PAINT_PLAIN : PAINT_FAULT, "shard %u at %s: %s", a->shard, a->address,
+                     a->reached ? text : a->error.text);
     }
 }
 
 int
-psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say)
+psctl_print_error(struct psctl *p, enum query_kind kind, psctl_print_done say)
 {
-    struct question question = {.kind = kind, .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {.kind = kind, .timeout_ms = (int)p->settings.timeout_ms};
     uint32_t shards = ps_cluster_shards(p->cluster);
     uint32_t first = p->one_shard ? (uint32_t)p->settings.shard : 0, n = p->one_shard ? 1 : shards;
-    struct answer *answers;
+    struct shard_answer *answers;
     struct ps_error e;
     int status;
 
@@ -108,12 +108,12 @@ psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say)
         (void)ps_fail(&e, PS_ERR_INVALID, "--shard %u: the cluster's shards are 0 to %u", first, shards - 1);
         return psctl_usage(&e);
     }
-    if (ask_shards(p->cluster, first, n, &question, &answers, &e) != PS_OK)
+    if (query_all_shards(p->cluster, first, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
     if (p->settings.json)
-        view_print_json(p->command, answers, n, &p->page);
+        render_json(p->command, answers, n, &p->printer);
     else
-        psctl_say_answers(p, answers, n, say);
+        psctl_print_answers(p, answers, n, say);
     status = psctl_status_of(answers, n);
     answers_free(answers, n);
     return status;
@@ -199,7 +199,7 @@ psctl_check(const struct psctl_settings *s, const struct command_line *line, str
 
 /* trace asks only those that are named where it is given files. */
 static bool
-psctl_asks_shards(enum psctl_word word, const struct psctl_settings *s, const struct command_line *line)
+psctl_queries_shards(enum psctl_word word, const struct psctl_settings *s, const struct command_line *line)
 {
     if (word == WORD_TRACE)
         return line->len == 0 || s->shards != NULL;
@@ -221,9 +221,9 @@ psctl_run(struct psctl *p, enum psctl_word word)
 {
     const char *term = getenv("TERM");
 
-    p->page = (struct page){.out = stdout,
-                            .colour = page_coloured((enum page_when)p->settings.colour, isatty(STDOUT_FILENO) == 1,
-                                                    getenv("NO_COLOR"), term)};
+    p->printer = (struct printer){.out = stdout,
+                                  .colour = printer_coloured((enum colour_when)p->settings.colour,
+                                                             isatty(STDOUT_FILENO) == 1, getenv("NO_COLOR"), term)};
     p->in_place = terminal_can(term);
     switch (word) {
     case WORD_TOP:
@@ -253,7 +253,7 @@ psctl_run(struct psctl *p, enum psctl_word word)
     case WORD_REPLAY:
         return psctl_replay(p);
     default:
-        return psctl_look(p, (enum view_kind)word);
+        return psctl_query(p, (enum view_kind)word);
     }
 }
 
@@ -263,7 +263,7 @@ psctl_printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return true;
-    heed_reader();
+    interrupt_reader_gone();
     fprintf(stderr, "psctl: cannot write to standard output: %s\n", strerror(errno));
     return false;
 }
@@ -292,7 +292,7 @@ main(int argc, char **argv)
         setenv("PSD_TOKEN_FILE", p.settings.token_file, 1);
     }
     word = (enum psctl_word)(line.command - psctl_commands);
-    if (psctl_asks_shards(word, &p.settings, &line))
+    if (psctl_queries_shards(word, &p.settings, &line))
         err = psctl_cluster(&p.settings, &cluster, &e);
     if (err != PS_OK)
         return psctl_usage(&e);
@@ -311,7 +311,7 @@ main(int argc, char **argv)
     p.at_one_clock = command_given(&psctl_command, &line, "at-clock");
     if (psctl_is_slow(word) && !command_given(&psctl_command, &line, "timeout"))
         p.settings.timeout_ms = DISK_TIMEOUT_MS;
-    signal(SIGPIPE, SIG_IGN); /* heed_reader() */
+    signal(SIGPIPE, SIG_IGN); /* interrupt_reader_gone() */
     status = psctl_run(&p, word);
     ps_cluster_free(cluster);
     return psctl_printed() ? status : STATUS_NOT_REACHED;

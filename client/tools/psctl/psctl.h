@@ -2,9 +2,9 @@
 #ifndef CLIENT_TOOLS_PSCTL_H
 #define CLIENT_TOOLS_PSCTL_H
 
-#include "client/tools/psctl/query/ask.h"
-#include "client/tools/psctl/views/view.h"
-#include "client/tools/shared/page.h"
+#include "client/tools/psctl/query/query_all.h"
+#include "client/tools/psctl/views/render.h"
+#include "client/tools/shared/printer.h"
 
 enum {
     STATUS_NOT_REACHED = 1, /* a shard did not answer, or --check found one that is not well */
@@ -34,12 +34,12 @@ struct psctl {
     char **words;                 /* the command's own */
     int words_len;
     const ps_cluster *cluster;
-    struct page page; /* standard output */
-    bool in_place;    /* and it is a terminal that can be drawn on again and again */
+    struct printer printer; /* standard output */
+    bool in_place;          /* and it is a terminal that can be drawn on again and again */
 };
 
 /* The commands. Each returns an exit status. */
-int psctl_look(struct psctl *p, enum view_kind kind);
+int psctl_query(struct psctl *p, enum view_kind kind);
 int psctl_top(struct psctl *p);
 int psctl_set(struct psctl *p);
 int psctl_drain(struct psctl *p);
@@ -65,7 +65,7 @@ int psctl_know_job(const struct psctl *p);
 int psctl_choose_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
 
 /* 0, or the exit status for the first shard that was not reached, which was then said. */
-int psctl_need_all(const struct answer *answers, uint32_t n);
+int psctl_need_all(const struct shard_answer *answers, uint32_t n);
 
 /* The cluster under its own name, as those must have it who find blocks; and an observer of a job there. 0, or an exit
  * status. The caller's to free, and to close. */
@@ -80,16 +80,16 @@ int psctl_failed(const struct ps_error *e);
 int psctl_usage(const struct ps_error *e);
 
 /* The worst among the answers; 0 when all are well. */
-int psctl_status_of(const struct answer *answers, uint32_t n);
+int psctl_status_of(const struct shard_answer *answers, uint32_t n);
 
 /* A worker's number, as a word of the command. */
 bool psctl_worker_number(const char *word, uint32_t *out);
 
 /* A line for each: what say() puts into out, or why it did not do what it was told. */
-typedef void (*psctl_say_done)(const struct psctl *p, const struct answer *a, char *out, size_t size);
-void psctl_say_answers(const struct psctl *p, const struct answer *answers, uint32_t n, psctl_say_done say);
+typedef void (*psctl_print_done)(const struct psctl *p, const struct shard_answer *a, char *out, size_t size);
+void psctl_print_answers(const struct psctl *p, const struct shard_answer *answers, uint32_t n, psctl_print_done say);
 
 /* Have the shard of --shard, or without it all of them, do something, and say how that went. The exit status. */
-int psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say);
+int psctl_print_error(struct psctl *p, enum query_kind kind, psctl_print_done say);
 
 #endif

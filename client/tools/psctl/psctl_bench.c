@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psctl/query/members.h"
+#include "client/tools/psctl/query/report_fields.h"
 #include "client/tools/shared/latency.h"
-#include "client/tools/shared/words.h"
+#include "client/tools/shared/strlist.h"
 #include "common/core/base/units.h"
 #include "common/system/now.h"
 
@@ -20,13 +20,13 @@
 #define USUAL_MS      10000
 
 /* What is measured. */
-struct phase {
+struct bench_phase {
     const char *name;
     double seconds;
     struct latencies latencies;
 };
 
-struct bench {
+struct psctl_bench {
     const struct psctl *psctl;
     ps_client *client;
     ps_var **vars;
@@ -38,7 +38,7 @@ struct bench {
 /* ---- Whether ---- */
 
 static uint64_t
-count_live(const struct answer *answers, uint32_t n)
+bench_count_live(const struct shard_answer *answers, uint32_t n)
 {
     uint64_t most = 0;
 
@@ -49,8 +49,8 @@ count_live(const struct answer *answers, uint32_t n)
 
         json_array_foreach(answer_list(&answers[i], "job"), j, job)
         {
-            if (strcmp(member_text(job, "name"), PSCTL_BENCH_JOB) != 0)
-                live += member_number(job, "live");
+            if (strcmp(field_text(job, "name"), PSCTL_BENCH_JOB) != 0)
+                live += field_number(job, "live");
         }
         most = MAX(most, live);
     }
@@ -59,7 +59,7 @@ count_live(const struct answer *answers, uint32_t n)
 
 /* On a terminal the one who sits there is asked. */
 static bool
-agrees(uint64_t live)
+bench_confirm(uint64_t live)
 {
     char line[16];
 
@@ -72,19 +72,19 @@ agrees(uint64_t live)
 static int
 check_idle(const struct psctl *p)
 {
-    struct question question = {.queries = ASK_BIT(PS_QUERY_JOBS), .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {.queries = QUERY_BIT(PS_QUERY_JOBS), .timeout_ms = (int)p->settings.timeout_ms};
     uint32_t n = ps_cluster_shards(p->cluster);
-    struct answer *answers;
+    struct shard_answer *answers;
     struct ps_error e;
     uint64_t live;
     int status;
 
-    if (ask_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
+    if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
     status = psctl_need_all(answers, n);
-    live = count_live(answers, n);
+    live = bench_count_live(answers, n);
     answers_free(answers, n);
-    if (status != EXIT_SUCCESS || live == 0 || p->settings.yes || agrees(live))
+    if (status != EXIT_SUCCESS || live == 0 || p->settings.yes || bench_confirm(live))
         return status;
     (void)ps_fail(&e, PS_ERR_BUSY,
                   "%" PRIu64 " worker%s on this cluster, and the load would slow them; --yes if it may", live,
@@ -95,7 +95,7 @@ check_idle(const struct psctl *p)
 /* ---- Its job ---- */
 
 static int
-open_worker(struct bench *b)
+open_worker(struct psctl_bench *b)
 {
     struct ps_client_options options = {.job = PSCTL_BENCH_JOB, .timeout_ms = (int)b->psctl->settings.timeout_ms};
     ps_cluster *cluster;
@@ -109,16 +109,16 @@ open_worker(struct bench *b)
 }
 
 static enum ps_err
-declare_all(struct bench *b, struct ps_error *e)
+declare_all(struct psctl_bench *b, struct ps_error *e)
 {
     struct ps_var_spec spec = {.rank = 1, .dims = {b->elements}};
     char name[64];
     enum ps_err err = ps_optimizer_by_name("sgd", &spec.optimizer, e);
 
-    b->vars = words_alloc(NULL, b->vars_len, sizeof(ps_var *));
-    b->values = words_alloc(NULL, b->slots, sizeof(float *));
+    b->vars = strlist_alloc(NULL, b->vars_len, sizeof(ps_var *));
+    b->values = strlist_alloc(NULL, b->slots, sizeof(float *));
     for (size_t i = 0; i < b->slots; i++)
-        b->values[i] = words_need(calloc(b->elements, sizeof(float)));
+        b->values[i] = strlist_need(calloc(b->elements, sizeof(float)));
     for (size_t i = 0; err == PS_OK && i < b->vars_len; i++) {
         snprintf(name, sizeof name, "zeros-%zu-%zu", b->elements, i);
         spec.name = name;
@@ -140,7 +140,7 @@ on_signal(int sig)
 
 /* The first Ctrl-C or TERM ends the measuring, and what was measured is told. */
 static void
-heed(void)
+bench_watch_signals(void)
 {
     struct sigaction handler = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
 
@@ -149,7 +149,7 @@ heed(void)
 }
 
 static enum ps_err
-start(struct bench *b, bool push, size_t slot, ps_op **op, struct ps_error *e)
+bench_op_start(struct psctl_bench *b, bool push, size_t slot, ps_op **op, struct ps_error *e)
 {
     ps_var *var = b->vars[b->next++ % b->vars_len];
     const float *gradient = b->values[slot];
@@ -161,18 +161,18 @@ start(struct bench *b, bool push, size_t slot, ps_op **op, struct ps_error *e)
 
 /* As many at a time as there are slots; each that is done is followed by another, until the time is over. */
 static enum ps_err
-measure(struct bench *b, struct phase *phase, bool push, struct ps_error *e)
+bench_measure(struct psctl_bench *b, struct bench_phase *phase, bool push, struct ps_error *e)
 {
     uint64_t ms = b->psctl->settings.seconds_ms > 0 ? (uint64_t)b->psctl->settings.seconds_ms : USUAL_MS;
     uint64_t began = monotonic_ns(), until = began + ms * 1000000 / 2, now = began;
-    ps_op **ops = words_need(calloc(b->slots, sizeof(ps_op *)));
-    uint64_t *started = words_need(calloc(b->slots, sizeof *started));
+    ps_op **ops = strlist_need(calloc(b->slots, sizeof(ps_op *)));
+    uint64_t *started = strlist_need(calloc(b->slots, sizeof *started));
     enum ps_err err = PS_OK;
     size_t under_way = 0, i;
 
     for (i = 0; err == PS_OK && i < b->slots; i++) {
         started[i] = monotonic_ns();
-        err = start(b, push, i, &ops[i], e);
+        err = bench_op_start(b, push, i, &ops[i], e);
         under_way += err == PS_OK;
     }
     while (err == PS_OK && under_way > 0) {
@@ -186,7 +186,7 @@ measure(struct bench *b, struct phase *phase, bool push, struct ps_error *e)
         if (now >= until || stopped)
             continue;
         started[i] = now;
-        err = start(b, push, i, &ops[i], e);
+        err = bench_op_start(b, push, i, &ops[i], e);
         under_way += err == PS_OK;
     }
     for (i = 0; i < b->slots; i++)
@@ -200,13 +200,13 @@ measure(struct bench *b, struct phase *phase, bool push, struct ps_error *e)
 /* ---- What is told ---- */
 
 static double
-per_second(const struct phase *phase)
+per_second(const struct bench_phase *phase)
 {
     return phase->seconds > 0 ? (double)phase->latencies.count / phase->seconds : 0;
 }
 
 static json_t *
-phase_json(const struct bench *b, const struct phase *phase)
+phase_json(const struct psctl_bench *b, const struct bench_phase *phase)
 {
     const struct latencies *l = &phase->latencies;
 
@@ -218,20 +218,21 @@ phase_json(const struct bench *b, const struct phase *phase)
 }
 
 static void
-phase_line(const struct bench *b, const struct phase *phase)
+phase_line(const struct psctl_bench *b, const struct bench_phase *phase)
 {
     const struct latencies *l = &phase->latencies;
     struct units count, bytes;
 
-    page_line(&b->psctl->page, PAINT_PLAIN, "%s: %s/s, %s/s; latency %.0f us median, %.0f 90th, %.0f 99th, %.0f most",
-              phase->name, units_count((uint64_t)per_second(phase), &count),
-              units_bytes((uint64_t)(per_second(phase) * (double)(b->elements * sizeof(float))), &bytes),
-              (double)latencies_at(l, 0.5) / 1e3, (double)latencies_at(l, 0.9) / 1e3,
-              (double)latencies_at(l, 0.99) / 1e3, (double)l->most_ns / 1e3);
+    printer_line(&b->psctl->printer, PAINT_PLAIN,
+                 "%s: %s/s, %s/s; latency %.0f us median, %.0f 90th, %.0f 99th, %.0f most", phase->name,
+                 units_count((uint64_t)per_second(phase), &count),
+                 units_bytes((uint64_t)(per_second(phase) * (double)(b->elements * sizeof(float))), &bytes),
+                 (double)latencies_at(l, 0.5) / 1e3, (double)latencies_at(l, 0.9) / 1e3,
+                 (double)latencies_at(l, 0.99) / 1e3, (double)l->most_ns / 1e3);
 }
 
 static void
-say(const struct bench *b, const struct phase *push, const struct phase *pull)
+bench_print(const struct psctl_bench *b, const struct bench_phase *push, const struct bench_phase *pull)
 {
     const struct psctl *p = b->psctl;
     uint64_t kept = b->vars_len * b->elements * sizeof(float);
@@ -239,34 +240,34 @@ say(const struct bench *b, const struct phase *push, const struct phase *pull)
     struct units block, bytes;
 
     if (p->settings.json) {
-        view_print_document(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:o,s:o}", "command", p->command, "job",
-                                      PSCTL_BENCH_JOB, "shards", (int)shards, "block_bytes",
-                                      (json_int_t)(b->elements * sizeof(float)), "in_flight", (json_int_t)b->slots,
-                                      "kept_bytes", (json_int_t)kept, "push", phase_json(b, push), "pull",
-                                      phase_json(b, pull)),
-                            &p->page);
+        render_print_document(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:o,s:o}", "command", p->command, "job",
+                                        PSCTL_BENCH_JOB, "shards", (int)shards, "block_bytes",
+                                        (json_int_t)(b->elements * sizeof(float)), "in_flight", (json_int_t)b->slots,
+                                        "kept_bytes", (json_int_t)kept, "push", phase_json(b, push), "pull",
+                                        phase_json(b, pull)),
+                              &p->printer);
         return;
     }
-    page_line(&p->page, PAINT_PLAIN, "%u shard%s, variables of %s, %zu in flight", shards, shards == 1 ? "" : "s",
-              units_bytes(b->elements * sizeof(float), &block), b->slots);
+    printer_line(&p->printer, PAINT_PLAIN, "%u shard%s, variables of %s, %zu in flight", shards, shards == 1 ? "" : "s",
+                 units_bytes(b->elements * sizeof(float), &block), b->slots);
     phase_line(b, push);
     phase_line(b, pull);
-    page_line(&p->page, PAINT_DIM, "job \"%s\" keeps %s of zeros on the shards, for the next time", PSCTL_BENCH_JOB,
-              units_bytes(kept, &bytes));
+    printer_line(&p->printer, PAINT_DIM, "job \"%s\" keeps %s of zeros on the shards, for the next time",
+                 PSCTL_BENCH_JOB, units_bytes(kept, &bytes));
 }
 
 static enum ps_err
-run(struct bench *b, struct ps_error *e)
+bench_run(struct psctl_bench *b, struct ps_error *e)
 {
-    struct phase *push = words_need(calloc(1, sizeof *push)), *pull = words_need(calloc(1, sizeof *pull));
+    struct bench_phase *push = strlist_need(calloc(1, sizeof *push)), *pull = strlist_need(calloc(1, sizeof *pull));
     enum ps_err err;
 
     push->name = "push";
     pull->name = "pull";
-    heed();
-    if ((err = declare_all(b, e)) == PS_OK && (err = measure(b, push, true, e)) == PS_OK &&
-        (err = measure(b, pull, false, e)) == PS_OK)
-        say(b, push, pull);
+    bench_watch_signals();
+    if ((err = declare_all(b, e)) == PS_OK && (err = bench_measure(b, push, true, e)) == PS_OK &&
+        (err = bench_measure(b, pull, false, e)) == PS_OK)
+        bench_print(b, push, pull);
     free(push);
     free(pull);
     return err;
@@ -275,9 +276,9 @@ run(struct bench *b, struct ps_error *e)
 int
 psctl_bench(struct psctl *p)
 {
-    struct bench b = {.psctl = p,
-                      .slots = (size_t)p->settings.in_flight,
-                      .elements = (size_t)p->settings.block_bytes / sizeof(float)};
+    struct psctl_bench b = {.psctl = p,
+                            .slots = (size_t)p->settings.in_flight,
+                            .elements = (size_t)p->settings.block_bytes / sizeof(float)};
     struct ps_error e;
     enum ps_err err;
     int status;
@@ -285,7 +286,7 @@ psctl_bench(struct psctl *p)
     b.vars_len = MAX(b.slots, (size_t)VARIABLES_MIN);
     if ((status = check_idle(p)) != EXIT_SUCCESS || (status = open_worker(&b)) != EXIT_SUCCESS)
         return status;
-    err = run(&b, &e);
+    err = bench_run(&b, &e);
     ps_client_close(b.client);
     for (size_t i = 0; b.values != NULL && i < b.slots; i++)
         free(b.values[i]);

@@ -4,7 +4,7 @@
 #include "client/tools/psctl/psctl.h"
 
 static void
-say_drained(const struct psctl *p, const struct answer *a, char *out, size_t size)
+print_drained(const struct psctl *p, const struct shard_answer *a, char *out, size_t size)
 {
     (void)p;
     (void)a;
@@ -14,5 +14,5 @@ say_drained(const struct psctl *p, const struct answer *a, char *out, size_t siz
 int
 psctl_drain(struct psctl *p)
 {
-    return psctl_tell(p, ASK_DRAIN, say_drained);
+    return psctl_print_error(p, QUERY_DRAIN, print_drained);
 }

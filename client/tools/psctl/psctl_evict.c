@@ -19,7 +19,7 @@ psctl_worker_number(const char *word, uint32_t *out)
 }
 
 static void
-say_evicted(const struct psctl *p, const struct answer *a, char *out, size_t size)
+print_evicted(const struct psctl *p, const struct shard_answer *a, char *out, size_t size)
 {
     const struct ps_evict_report *r = &a->evicted;
 
@@ -32,9 +32,9 @@ say_evicted(const struct psctl *p, const struct answer *a, char *out, size_t siz
 }
 
 static json_t *
-document(const struct psctl *p, const struct question *q, const struct answer *answers, uint32_t n)
+evict_document(const struct psctl *p, const struct shard_question *q, const struct shard_answer *answers, uint32_t n)
 {
-    json_t *object = view_json(p->command, answers, n, true);
+    json_t *object = render_document(p->command, answers, n, true);
 
     json_object_set_new(object, "job", json_string(q->job));
     json_object_set_new(object, "worker", json_integer(q->task));
@@ -43,7 +43,7 @@ document(const struct psctl *p, const struct question *q, const struct answer *a
 
 /* A worker that no shard knows is nobody's; where a shard was not reached it may be that one's. */
 static int
-check_found(const struct question *q, const struct answer *answers, uint32_t n)
+check_found(const struct shard_question *q, const struct shard_answer *answers, uint32_t n)
 {
     bool found = false;
     struct ps_error e;
@@ -61,22 +61,22 @@ int
 psctl_evict(struct psctl *p)
 {
     char job[PS_NAME_MAX + 1];
-    struct question question = {.kind = ASK_EVICT, .job = job, .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {.kind = QUERY_EVICT, .job = job, .timeout_ms = (int)p->settings.timeout_ms};
     uint32_t n = ps_cluster_shards(p->cluster);
-    struct answer *answers;
+    struct shard_answer *answers;
     struct ps_error e;
     int status;
 
     if ((status = psctl_choose_job(p, job)) != EXIT_SUCCESS)
         return status;
     (void)psctl_worker_number(p->words[0], &question.task); /* psctl.c has looked at it */
-    if (ask_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
+    if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
     if ((status = check_found(&question, answers, n)) == EXIT_SUCCESS) {
         if (p->settings.json)
-            view_print_document(document(p, &question, answers, n), &p->page);
+            render_print_document(evict_document(p, &question, answers, n), &p->printer);
         else
-            psctl_say_answers(p, answers, n, say_evicted);
+            psctl_print_answers(p, answers, n, print_evicted);
         status = psctl_status_of(answers, n);
     }
     answers_free(answers, n);

@@ -6,67 +6,69 @@
 
 #include "client/tools/psctl/export.h"
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psctl/query/members.h"
-#include "client/tools/shared/words.h"
+#include "client/tools/psctl/query/report_fields.h"
+#include "client/tools/shared/strlist.h"
 #include "common/core/base/pattern.h"
 #include "common/core/base/units.h"
 
 /* ---- What is said ---- */
 
 static void
-say_moment(const struct psctl *p, const struct export_report *r)
+print_moment(const struct psctl *p, const struct export_report *r)
 {
     struct units u;
 
     if (p->settings.from_checkpoint != NULL && r->one_moment)
-        page_line(&p->page, PAINT_PLAIN, "all of clock %" PRIu64, r->clock);
+        printer_line(&p->printer, PAINT_PLAIN, "all of clock %" PRIu64, r->clock);
     else if (p->settings.from_checkpoint != NULL)
-        page_line(&p->page, PAINT_PLAIN, "each shard's part is of one instant; the slowest clock was %" PRIu64,
-                  r->clock);
+        printer_line(&p->printer, PAINT_PLAIN, "each shard's part is of one instant; the slowest clock was %" PRIu64,
+                     r->clock);
     else if (r->one_moment)
-        page_line(&p->page, PAINT_PLAIN, "of one moment: nothing was updated meanwhile");
+        printer_line(&p->printer, PAINT_PLAIN, "of one moment: nothing was updated meanwhile");
     else
-        page_line(&p->page, PAINT_WARNING,
-                  "%s blocks were updated meanwhile, and blocks may be of different moments; checkpoint and export "
-                  "--from-checkpoint give one",
-                  units_count(r->changed, &u));
+        printer_line(&p->printer, PAINT_WARNING,
+                     "%s blocks were updated meanwhile, and blocks may be of different moments; checkpoint and export "
+                     "--from-checkpoint give one",
+                     units_count(r->changed, &u));
 }
 
 static void
-say(const struct psctl *p, const struct export_report *r)
+export_print(const struct psctl *p, const struct export_report *r)
 {
     bool checkpoint = p->settings.from_checkpoint != NULL;
     struct units u;
 
     if (p->settings.json) {
-        view_print_document(json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:b,s:o}", "command", p->command, "path",
-                                      view_text(p->words[0]), "job", r->job, "variables", (json_int_t)r->variables,
-                                      "bytes", (json_int_t)r->bytes, "changed_blocks", (json_int_t)r->changed,
-                                      "one_moment", (int)r->one_moment, "clock",
-                                      checkpoint ? json_integer((json_int_t)r->clock) : json_null()),
-                            &p->page);
+        render_print_document(json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:b,s:o}", "command", p->command, "path",
+                                        render_text(p->words[0]), "job", r->job, "variables", (json_int_t)r->variables,
+                                        "bytes", (json_int_t)r->bytes, "changed_blocks", (json_int_t)r->changed,
+                                        "one_moment", (int)r->one_moment, "clock",
+                                        checkpoint ? json_integer((json_int_t)r->clock) : json_null()),
+                              &p->printer);
         return;
     }
-    page_line(&p->page, PAINT_PLAIN, "%" PRIu64 " variable%s of job \"%s\", %s, in %s", r->variables,
-              r->variables == 1 ? "" : "s", r->job, units_bytes(r->bytes, &u), p->words[0]);
-    say_moment(p, r);
+    printer_line(&p->printer, PAINT_PLAIN, "%" PRIu64 " variable%s of job \"%s\", %s, in %s", r->variables,
+                 r->variables == 1 ? "" : "s", r->job, units_bytes(r->bytes, &u), p->words[0]);
+    print_moment(p, r);
 }
 
 /* ---- From the shards ---- */
 
 /* The names, sorted, each once. */
 static enum ps_err
-gather_names(const struct psctl *p, const struct answer *answers, uint32_t n, struct words *names, struct ps_error *e)
+gather_names(const struct psctl *p, const struct shard_answer *answers, uint32_t n, struct strlist *names,
+             struct ps_error *e)
 {
     const char *pattern = p->settings.variables;
     size_t len;
-    struct place *places = places_gather(answers, n, "variable", &len);
+    struct report_entry *places = report_entries_gather(answers, n, "variable", &len);
 
     for (size_t i = 0; i < len; i++) {
-        const char *name = member_text(places[i].report, "name");
+        const char *name = field_text(places[i].report, "name");
 
-        if ((i == 0 || !place_same(&places[i - 1], &places[i])) && (pattern == NULL || pattern_matches(pattern, name)))
-            words_add(names, "%s", name);
+        if ((i == 0 || !report_entry_same(&places[i - 1], &places[i])) &&
+            (pattern == NULL || pattern_matches(pattern, name)))
+            strlist_add(names, "%s", name);
     }
     free(places);
     if (names->len > 0)
@@ -76,7 +78,7 @@ gather_names(const struct psctl *p, const struct answer *answers, uint32_t n, st
 }
 
 static int
-pull(const struct psctl *p, const char *job, const struct words *names, struct export_report *report)
+export_pull_live(const struct psctl *p, const char *job, const struct strlist *names, struct export_report *report)
 {
     ps_client *client;
     struct ps_error e;
@@ -94,22 +96,22 @@ pull(const struct psctl *p, const char *job, const struct words *names, struct e
 static int
 export_job(const struct psctl *p, const char *job, struct export_report *report)
 {
-    struct question question = {
-        .queries = ASK_BIT(PS_QUERY_VARIABLES), .job = job, .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {
+        .queries = QUERY_BIT(PS_QUERY_VARIABLES), .job = job, .timeout_ms = (int)p->settings.timeout_ms};
     uint32_t n = ps_cluster_shards(p->cluster);
-    struct words names = {0};
-    struct answer *answers;
+    struct strlist names = {0};
+    struct shard_answer *answers;
     struct ps_error e;
     int status;
 
-    if (ask_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
+    if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
     if ((status = psctl_need_all(answers, n)) == EXIT_SUCCESS && gather_names(p, answers, n, &names, &e) != PS_OK)
         status = psctl_failed(&e);
     answers_free(answers, n);
     if (status == EXIT_SUCCESS)
-        status = pull(p, job, &names, report);
-    words_free(&names);
+        status = export_pull_live(p, job, &names, report);
+    strlist_free(&names);
     return status;
 }
 
@@ -128,6 +130,6 @@ psctl_export(struct psctl *p)
                (status = export_job(p, job, &report)) != EXIT_SUCCESS) {
         return status;
     }
-    say(p, &report);
+    export_print(p, &report);
     return EXIT_SUCCESS;
 }

@@ -5,26 +5,26 @@
 #include <string.h>
 
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/shared/heed.h"
+#include "client/tools/shared/interrupt.h"
 #include "common/core/base/units.h"
 
 static void
-say(const struct psctl *p, const char *job, const struct ps_import_report *r)
+import_print(const struct psctl *p, const char *job, const struct ps_import_report *r)
 {
     uint32_t shards = ps_cluster_shards(p->cluster);
     struct units u;
 
     if (p->settings.json)
-        view_print_document(json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:i}", "command", p->command, "path",
-                                      view_text(p->words[0]), "job", job, "variables", (json_int_t)r->variables,
-                                      "declared", (json_int_t)r->declared, "elements", (json_int_t)r->elements,
-                                      "shards", (int)shards),
-                            &p->page);
+        render_print_document(json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:i}", "command", p->command, "path",
+                                        render_text(p->words[0]), "job", job, "variables", (json_int_t)r->variables,
+                                        "declared", (json_int_t)r->declared, "elements", (json_int_t)r->elements,
+                                        "shards", (int)shards),
+                              &p->printer);
     else
-        page_line(&p->page, PAINT_PLAIN,
-                  "%" PRIu64 " variable%s of job \"%s\", %" PRIu64 " of them new, %s elements; %u shard%s",
-                  r->variables, r->variables == 1 ? "" : "s", job, r->declared, units_count(r->elements, &u), shards,
-                  shards == 1 ? "" : "s");
+        printer_line(&p->printer, PAINT_PLAIN,
+                     "%" PRIu64 " variable%s of job \"%s\", %" PRIu64 " of them new, %s elements; %u shard%s",
+                     r->variables, r->variables == 1 ? "" : "s", job, r->declared, units_count(r->elements, &u), shards,
+                     shards == 1 ? "" : "s");
 }
 
 /* With --declare a job that is named may be made; else it must be there. */
@@ -38,7 +38,7 @@ choose_job(const struct psctl *p, char name[PS_NAME_MAX + 1])
 }
 
 static int
-run(const struct psctl *p, const struct ps_import_options *options)
+import_run(const struct psctl *p, const struct ps_import_options *options)
 {
     struct ps_import_report report;
     ps_client *client;
@@ -47,15 +47,15 @@ run(const struct psctl *p, const struct ps_import_options *options)
 
     if (psctl_open_all(p, &client, &e) != PS_OK)
         return psctl_failed(&e);
-    heed_signals(client);
+    interrupt_signals(client);
     err = ps_client_import(client, p->words[0], options, (int)p->settings.timeout_ms, &report, &e);
-    heed_signals(NULL);
+    interrupt_signals(NULL);
     ps_client_close(client);
     if (err == PS_ERR_CANCELLED)
-        heed_end(e.text, "");
+        interrupt_end(e.text, "");
     if (err != PS_OK)
         return psctl_failed(&e);
-    say(p, options->job, &report);
+    import_print(p, options->job, &report);
     return EXIT_SUCCESS;
 }
 
@@ -79,5 +79,5 @@ psctl_import(struct psctl *p)
     options.declare = p->settings.declare != NULL ? &optimizer : NULL;
     if ((status = choose_job(p, job)) != EXIT_SUCCESS)
         return status;
-    return run(p, &options);
+    return import_run(p, &options);
 }

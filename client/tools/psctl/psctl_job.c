@@ -5,24 +5,24 @@
 #include <string.h>
 
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psctl/query/members.h"
-#include "client/tools/shared/words.h"
+#include "client/tools/psctl/query/report_fields.h"
+#include "client/tools/shared/strlist.h"
 
 /* ---- one that was named ---- */
 
 int
 psctl_know_job(const struct psctl *p)
 {
-    struct question question = {
-        .queries = ASK_BIT(PS_QUERY_JOBS), .job = p->settings.job, .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {
+        .queries = QUERY_BIT(PS_QUERY_JOBS), .job = p->settings.job, .timeout_ms = (int)p->settings.timeout_ms};
     uint32_t n = ps_cluster_shards(p->cluster), reached;
-    struct answer *answers;
+    struct shard_answer *answers;
     struct ps_error e;
     size_t known = 0;
 
     if (p->settings.job == NULL)
         return EXIT_SUCCESS;
-    if (ask_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
+    if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
     for (uint32_t i = 0; i < n; i++)
         known += json_array_size(answer_list(&answers[i], "job"));
@@ -39,50 +39,50 @@ psctl_know_job(const struct psctl *p)
 
 /* "the cluster has jobs a, b; say which with --job" */
 static enum ps_err
-refuse_many(const struct place *jobs, size_t len, struct ps_error *e)
+refuse_many(const struct report_entry *jobs, size_t len, struct ps_error *e)
 {
     char list[256] = "";
 
     for (size_t i = 0; i < len; i++)
-        if (i == 0 || !place_same(&jobs[i - 1], &jobs[i]))
+        if (i == 0 || !report_entry_same(&jobs[i - 1], &jobs[i]))
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "",
-                     member_text(jobs[i].report, "name"));
+                     field_text(jobs[i].report, "name"));
     return ps_fail(e, PS_ERR_INVALID, "the cluster has several jobs; choose one with --job: %s", list);
 }
 
 /* What psctl bench has left is not what is meant. */
 static size_t
-leave_out_bench(struct place *jobs, size_t len)
+leave_out_bench(struct report_entry *jobs, size_t len)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++)
-        if (strcmp(member_text(jobs[i].report, "name"), PSCTL_BENCH_JOB) != 0)
+        if (strcmp(field_text(jobs[i].report, "name"), PSCTL_BENCH_JOB) != 0)
             jobs[n++] = jobs[i];
     return n;
 }
 
 /* The only job among the answers. */
 static enum ps_err
-only_job(const struct answer *answers, uint32_t n, char *out, size_t size, struct ps_error *e)
+only_job(const struct shard_answer *answers, uint32_t n, char *out, size_t size, struct ps_error *e)
 {
     size_t len;
-    struct place *jobs = places_gather(answers, n, "job", &len);
+    struct report_entry *jobs = report_entries_gather(answers, n, "job", &len);
     enum ps_err err = PS_OK;
 
     len = leave_out_bench(jobs, len);
     if (len == 0)
         err = ps_fail(e, PS_ERR_NOT_FOUND, "the cluster has no job");
-    else if (!place_same(&jobs[0], &jobs[len - 1]))
+    else if (!report_entry_same(&jobs[0], &jobs[len - 1]))
         err = refuse_many(jobs, len, e);
     else
-        snprintf(out, size, "%s", member_text(jobs[0].report, "name"));
+        snprintf(out, size, "%s", field_text(jobs[0].report, "name"));
     free(jobs);
     return err;
 }
 
 static int
-say_unreached(const struct answer *a)
+print_unreached(const struct shard_answer *a)
 {
     struct ps_error e;
 
@@ -91,25 +91,25 @@ say_unreached(const struct answer *a)
 }
 
 int
-psctl_need_all(const struct answer *answers, uint32_t n)
+psctl_need_all(const struct shard_answer *answers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (!answers[i].reached)
-            return say_unreached(&answers[i]);
+            return print_unreached(&answers[i]);
     return EXIT_SUCCESS;
 }
 
 int
 psctl_only_job(const struct psctl *p, char job[PS_NAME_MAX + 1])
 {
-    struct question question = {.queries = ASK_BIT(PS_QUERY_JOBS), .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {.queries = QUERY_BIT(PS_QUERY_JOBS), .timeout_ms = (int)p->settings.timeout_ms};
     uint32_t n = ps_cluster_shards(p->cluster);
-    struct answer *answers;
+    struct shard_answer *answers;
     struct ps_error e;
     enum ps_err err;
     int status = EXIT_SUCCESS;
 
-    if (ask_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
+    if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
     status = psctl_need_all(answers, n);
     if (status == EXIT_SUCCESS && (err = only_job(answers, n, job, PS_NAME_MAX + 1, &e)) != PS_OK)
@@ -131,33 +131,33 @@ psctl_choose_job(const struct psctl *p, char job[PS_NAME_MAX + 1])
 
 /* The same shards, under the name that the first one of them gives the cluster. */
 static enum ps_err
-named_cluster(const struct psctl *p, const struct answer *first, ps_cluster **out, struct ps_error *e)
+named_cluster(const struct psctl *p, const struct shard_answer *first, ps_cluster **out, struct ps_error *e)
 {
     char *text = NULL;
     size_t len;
-    FILE *f = words_need(open_memstream(&text, &len));
+    FILE *f = strlist_need(open_memstream(&text, &len));
     enum ps_err err;
 
     for (uint32_t i = 0; i < ps_cluster_shards(p->cluster); i++)
         fprintf(f, "%s%s", i > 0 ? "," : "", ps_cluster_shard_address(p->cluster, i));
     fclose(f);
-    err = ps_cluster_from_list(words_need(text), 1, 0, out, e);
+    err = ps_cluster_from_list(strlist_need(text), 1, 0, out, e);
     free(text);
     if (err != PS_OK)
         return err;
-    return ps_cluster_set_name(*out, member_text(json_object_get(first->report, "status"), "cluster"), e);
+    return ps_cluster_set_name(*out, field_text(json_object_get(first->report, "status"), "cluster"), e);
 }
 
 int
 psctl_cluster_named(const struct psctl *p, ps_cluster **out)
 {
-    struct question question = {.queries = ASK_BIT(PS_QUERY_STATUS), .timeout_ms = (int)p->settings.timeout_ms};
-    struct answer *answer;
+    struct shard_question question = {.queries = QUERY_BIT(PS_QUERY_STATUS), .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_answer *answer;
     struct ps_error e;
     int status;
 
     *out = NULL;
-    if (ask_shards(p->cluster, 0, 1, &question, &answer, &e) != PS_OK)
+    if (query_all_shards(p->cluster, 0, 1, &question, &answer, &e) != PS_OK)
         return psctl_failed(&e);
     if ((status = psctl_need_all(answer, 1)) == EXIT_SUCCESS && named_cluster(p, answer, out, &e) != PS_OK)
         status = psctl_failed(&e);

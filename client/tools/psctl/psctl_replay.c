@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psrun/plan.h"
+#include "client/tools/psrun/launch_plan.h"
 
 #define ARGS_MAX 16
 
@@ -51,15 +51,15 @@ psctl_replay(const struct psctl *p)
 {
     char exe[PATH_MAX], until[24];
     const char *args[ARGS_MAX];
-    struct words candidates = {0};
+    struct strlist candidates = {0};
     struct ps_error e;
 
     fill_args(p, until, args);
-    plan_psd_candidates(NULL, getenv("PSD_BIN"), own_path(exe), getenv("PATH"), &candidates);
+    launch_plan_psd_candidates(NULL, getenv("PSD_BIN"), own_path(exe), getenv("PATH"), &candidates);
     for (size_t i = 0; i < candidates.len; i++)
         if (access(candidates.text[i], X_OK) == 0)
             execv(candidates.text[i], (char *const *)(uintptr_t)args);
-    words_free(&candidates);
+    strlist_free(&candidates);
     (void)ps_fail(&e, PS_ERR_INVALID, "psd was not found beside psctl or in PATH; PSD_BIN can name it");
     return psctl_usage(&e);
 }

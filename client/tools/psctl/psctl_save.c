@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/shared/heed.h"
+#include "client/tools/shared/interrupt.h"
 #include "common/core/base/units.h"
 
 /* ---- save ---- */
 
 static void
-say_saved(const struct psctl *p, const struct answer *a, char *out, size_t size)
+print_saved(const struct psctl *p, const struct shard_answer *a, char *out, size_t size)
 {
     struct units bytes, time;
 
@@ -23,13 +23,13 @@ say_saved(const struct psctl *p, const struct answer *a, char *out, size_t size)
 int
 psctl_save(struct psctl *p)
 {
-    return psctl_tell(p, ASK_SAVE, say_saved);
+    return psctl_print_error(p, QUERY_SAVE, print_saved);
 }
 
 /* ---- checkpoint, restore ---- */
 
 static void
-say_done(const struct psctl *p, const char *what, const char *dir, const char *name)
+print_done(const struct psctl *p, const char *what, const char *dir, const char *name)
 {
     uint32_t shards = ps_cluster_shards(p->cluster);
 
@@ -37,9 +37,9 @@ say_done(const struct psctl *p, const char *what, const char *dir, const char *n
 
     snprintf(path, sizeof path, "%s%s%s", dir, name[0] != '\0' ? "/" : "", name);
     if (p->settings.json)
-        view_print_document(
-            json_pack("{s:s,s:o,s:i}", "command", p->command, "path", view_text(path), "shards", (int)shards),
-            &p->page);
+        render_print_document(
+            json_pack("{s:s,s:o,s:i}", "command", p->command, "path", render_text(path), "shards", (int)shards),
+            &p->printer);
     else
         printf("%s %s; %u shard%s\n", what, path, shards, shards == 1 ? "" : "s");
 }
@@ -65,14 +65,14 @@ psctl_checkpoint(struct psctl *p)
     }
     if (psctl_open_all(p, &client, &e) != PS_OK)
         return psctl_failed(&e);
-    heed_signals(client);
+    interrupt_signals(client);
     err = ps_client_checkpoint(client, p->words[0], &options, -1, &name, &e);
-    heed_signals(NULL);
+    interrupt_signals(NULL);
     ps_client_close(client);
     if (err == PS_ERR_CANCELLED)
-        heed_end("nothing of it is left in ", p->words[0]);
+        interrupt_end("nothing of it is left in ", p->words[0]);
     if (name != NULL)
-        say_done(p, "checkpoint", p->words[0], name);
+        print_done(p, "checkpoint", p->words[0], name);
     ps_free(name);
     return err == PS_OK ? EXIT_SUCCESS : psctl_failed(&e);
 }
@@ -90,6 +90,6 @@ psctl_restore(struct psctl *p)
     ps_client_close(client);
     if (err != PS_OK)
         return psctl_failed(&e);
-    say_done(p, "restored", p->words[0], "");
+    print_done(p, "restored", p->words[0], "");
     return EXIT_SUCCESS;
 }

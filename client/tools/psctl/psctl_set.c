@@ -8,27 +8,27 @@
 
 /* {"command": "set", "job": "train", "changes": ["learning_rate=0.01"], "pattern": "*", "variables": 4, "shards": 2} */
 static void
-say_json(const struct psctl *p, const struct ps_setting *setting, uint64_t variables)
+print_json(const struct psctl *p, const struct ps_setting *setting, uint64_t variables)
 {
     json_t *changes = json_array();
 
     for (int i = 0; i < p->words_len; i++)
         json_array_append_new(changes, json_string(p->words[i]));
-    view_print_document(json_pack("{s:s,s:s,s:o,s:s?,s:I,s:I}", "command", p->command, "job", setting->job, "changes",
-                                  changes, "pattern", setting->variables, "variables",
-                                  (json_int_t)(setting->variables != NULL ? variables : 0), "shards",
-                                  (json_int_t)ps_cluster_shards(p->cluster)),
-                        &p->page);
+    render_print_document(json_pack("{s:s,s:s,s:o,s:s?,s:I,s:I}", "command", p->command, "job", setting->job, "changes",
+                                    changes, "pattern", setting->variables, "variables",
+                                    (json_int_t)(setting->variables != NULL ? variables : 0), "shards",
+                                    (json_int_t)ps_cluster_shards(p->cluster)),
+                          &p->printer);
 }
 
 /* 'job "train": learning_rate=0.01 for 4 variables, bound=8, on 2 shards' */
 static void
-say_changed(const struct psctl *p, const struct ps_setting *setting, uint64_t variables)
+print_changed(const struct psctl *p, const struct ps_setting *setting, uint64_t variables)
 {
     uint32_t shards = ps_cluster_shards(p->cluster);
 
     if (p->settings.json) {
-        say_json(p, setting, variables);
+        print_json(p, setting, variables);
         return;
     }
     printf("job \"%s\": ", setting->job);
@@ -40,7 +40,7 @@ say_changed(const struct psctl *p, const struct ps_setting *setting, uint64_t va
 }
 
 static enum ps_err
-change(const struct psctl *p, const struct ps_setting *setting, uint64_t *variables, struct ps_error *e)
+set_change(const struct psctl *p, const struct ps_setting *setting, uint64_t *variables, struct ps_error *e)
 {
     struct ps_client_options options = {
         .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = (int)p->settings.timeout_ms};
@@ -71,8 +71,8 @@ psctl_set(struct psctl *p)
             return status;
         a.setting.job = job;
     }
-    if (change(p, &a.setting, &variables, &e) != PS_OK)
+    if (set_change(p, &a.setting, &variables, &e) != PS_OK)
         return psctl_failed(&e);
-    say_changed(p, &a.setting, variables);
+    print_changed(p, &a.setting, variables);
     return EXIT_SUCCESS;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tools/psctl/difference.h"
+#include "client/tools/psctl/checkpoint_diff.h"
 #include "client/tools/psctl/psctl.h"
 #include "client/tools/psctl/views/cells.h"
 #include "client/tools/shared/output.h"
@@ -15,7 +15,7 @@
 /* What is found, as it is shown at the end. */
 struct found {
     bool json;
-    struct table *table;
+    struct text_table *table;
     json_t *list;
     uint64_t all, different;
 };
@@ -33,19 +33,19 @@ shape_text(const struct safetensors_tensor *t, char *out, size_t size)
 }
 
 static void
-show_row(struct table *t, const struct difference *d)
+show_row(struct text_table *t, const struct checkpoint_diff *d)
 {
     char before[256], now[256];
 
     table_row(t);
     table_cell(t, "%s", d->name);
-    if (d->kind == DIFFERENCE_RESHAPED)
+    if (d->kind == CHECKPOINT_DIFF_RESHAPED)
         table_cell(t, "%s %s -> %s %s", safetensors_type_name(d->a->type), shape_text(d->a, before, sizeof before),
                    safetensors_type_name(d->b->type), shape_text(d->b, now, sizeof now));
     else
         table_cell(t, "%s", shape_text(d->b != NULL ? d->b : d->a, now, sizeof now));
-    table_cell(t, "%s", difference_kind_name(d->kind));
-    if (d->kind != DIFFERENCE_CHANGED)
+    table_cell(t, "%s", checkpoint_diff_kind_name(d->kind));
+    if (d->kind != CHECKPOINT_DIFF_CHANGED)
         return;
     cell_count(t, d->changed);
     cell_count(t, d->elements);
@@ -74,27 +74,27 @@ shape_json(const struct safetensors_tensor *t)
 }
 
 static json_t *
-row_json(const struct difference *d)
+row_json(const struct checkpoint_diff *d)
 {
-    json_t *object = json_pack("{s:s,s:s,s:o,s:o}", "name", d->name, "kind", difference_kind_name(d->kind), "before",
-                               shape_json(d->a), "after", shape_json(d->b));
+    json_t *object = json_pack("{s:s,s:s,s:o,s:o}", "name", d->name, "kind", checkpoint_diff_kind_name(d->kind),
+                               "before", shape_json(d->a), "after", shape_json(d->b));
     json_t *figures =
         json_pack("{s:I,s:I,s:f,s:f,s:f,s:I}", "changed", (json_int_t)d->changed, "elements", (json_int_t)d->elements,
                   "max", d->most, "l2", d->l2, "l2_before", d->l2_before, "nonfinite", (json_int_t)d->nonfinite);
 
-    if (d->kind == DIFFERENCE_CHANGED)
+    if (d->kind == CHECKPOINT_DIFF_CHANGED)
         json_object_update(object, figures);
     json_decref(figures);
     return object;
 }
 
 static void
-take(void *arg, const struct difference *d)
+snapshot_take(void *arg, const struct checkpoint_diff *d)
 {
     struct found *found = arg;
 
     found->all++;
-    if (d->kind == DIFFERENCE_NONE)
+    if (d->kind == CHECKPOINT_DIFF_NONE)
         return;
     found->different++;
     if (found->json)
@@ -104,26 +104,27 @@ take(void *arg, const struct difference *d)
 }
 
 static void
-show(const struct psctl *p, struct found *found)
+snapshot_show(const struct psctl *p, struct found *found)
 {
     struct units a, b;
 
     if (found->json) {
-        view_print_document(json_pack("{s:s,s:o,s:o,s:O,s:I,s:I}", "command", p->command, "before",
-                                      view_text(p->words[1]), "after", view_text(p->words[2]), "tensors", found->list,
-                                      "different", (json_int_t)found->different, "all", (json_int_t)found->all),
-                            &p->page);
+        render_print_document(json_pack("{s:s,s:o,s:o,s:O,s:I,s:I}", "command", p->command, "before",
+                                        render_text(p->words[1]), "after", render_text(p->words[2]), "tensors",
+                                        found->list, "different", (json_int_t)found->different, "all",
+                                        (json_int_t)found->all),
+                              &p->printer);
         return;
     }
     if (found->different > 0)
-        table_print(found->table, &p->page);
-    page_line(&p->page, PAINT_PLAIN, "%s of %s tensors differ", units_count(found->different, &a),
-              units_count(found->all, &b));
+        table_print(found->table, &p->printer);
+    printer_line(&p->printer, PAINT_PLAIN, "%s of %s tensors differ", units_count(found->different, &a),
+                 units_count(found->all, &b));
 }
 
 /* Like diff: 1 says that they differ, so what is wrong is another. */
 static int
-failed(const struct ps_error *e)
+snapshot_failed(const struct ps_error *e)
 {
     (void)psctl_failed(e);
     return e->code == PS_ERR_INVALID ? STATUS_USAGE : STATUS_REFUSED;
@@ -134,20 +135,20 @@ psctl_snapshot(struct psctl *p)
 {
     struct found found = {
         .json = p->settings.json, .table = table_of(output_snapshot, "lllrrrrrr"), .list = json_array()};
-    struct snapshot a, b = {.files = {{.fd = -1}, {.fd = -1}}};
+    struct diff_snapshot a, b = {.files = {{.fd = -1}, {.fd = -1}}};
     struct ps_error e;
     enum ps_err err;
 
     if ((err = snapshot_open(p->words[1], p->settings.slots, &a, &e)) == PS_OK &&
         (err = snapshot_open(p->words[2], p->settings.slots, &b, &e)) == PS_OK)
-        err = difference_all(&a, &b, take, &found, &e);
+        err = checkpoint_diff_all(&a, &b, snapshot_take, &found, &e);
     if (err == PS_OK)
-        show(p, &found);
+        snapshot_show(p, &found);
     snapshot_close(&a);
     snapshot_close(&b);
     table_free(found.table);
     json_decref(found.list);
     if (err != PS_OK)
-        return failed(&e);
+        return snapshot_failed(&e);
     return found.different > 0 ? STATUS_DIFFERENT : EXIT_SUCCESS;
 }

@@ -13,12 +13,13 @@ struct top {
 
 /* Without a terminal the first round is there for the second's rates. */
 static void
-top_draw(void *arg, const struct sample *before, const struct sample *now, size_t rows, const struct page *page)
+top_draw(void *arg, const struct answer_sample *before, const struct answer_sample *now, size_t rows,
+         const struct printer *page)
 {
     const struct top *top = arg;
 
     if (top->json && before != NULL)
-        view_print_document(top_json(before, now), page);
+        render_print_document(top_json(before, now), page);
     else if (!top->json && (top->live || before != NULL))
         top_print(before, now, &top->choice, rows, page);
 }
@@ -48,20 +49,22 @@ psctl_top(struct psctl *p)
 {
     bool json = p->settings.json, live = p->in_place && !json;
     struct top top = {.choice = {(enum top_sort)p->settings.sort, p->settings.all}, .live = live, .json = json};
-    struct question question = {
-        .kind = ASK_QUERIES, .queries = top_queries, .job = p->settings.job, .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {.kind = QUERY_QUERIES,
+                                      .queries = top_queries,
+                                      .job = p->settings.job,
+                                      .timeout_ms = (int)p->settings.timeout_ms};
     struct watch watch = {.cluster = p->cluster,
                           .question = &question,
                           .interval_ms = (int)p->settings.interval_ms,
                           .in_place = live,
-                          .colour = p->page.colour,
+                          .colour = p->printer.colour,
                           .bare = true,
                           .title = "psctl top: l, m, n sort by load, memory, name",
                           .rounds = live || json ? 0 : 2,
                           .draw = top_draw,
                           .key = top_key,
                           .arg = &top};
-    struct sample last;
+    struct answer_sample last;
     struct ps_error e;
     int status = psctl_know_job(p);
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tools/psctl/overlay.h"
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psctl/time_spent.h"
+#include "client/tools/psctl/trace_merge.h"
+#include "client/tools/psctl/trace_table.h"
 #include "common/system/trace_file.h"
 
 /* ---- Shards ---- */
@@ -34,7 +34,7 @@ span_at(const json_t *timeline, size_t i)
 }
 
 static void
-add_shard(struct overlay *o, const struct answer *a, const struct trace_origin *here)
+add_shard(struct trace_merge *o, const struct shard_answer *a, const struct trace_origin *here)
 {
     const json_t *timeline = json_object_get(a->report, "timeline");
     const char *machine = json_string_value(json_object_get(timeline, "machine"));
@@ -58,14 +58,14 @@ add_shard(struct overlay *o, const struct answer *a, const struct trace_origin *
     if (t.events == NULL)
         return;
     if (origin.machine[0] != '\0' && strcmp(origin.machine, here->machine) != 0)
-        overlay_knows(o, here->machine, origin.machine, a->ahead_ns);
-    overlay_add(o, t.events, &origin, name);
+        trace_merge_knows(o, here->machine, origin.machine, a->ahead_ns);
+    trace_merge_add(o, t.events, &origin, name);
 }
 
 /* ---- Files ---- */
 
 static enum ps_err
-add_file(struct overlay *o, const char *path, struct ps_error *e)
+add_file(struct trace_merge *o, const char *path, struct ps_error *e)
 {
     json_error_t where;
     json_t *trace = json_load_file(path, 0, &where);
@@ -74,7 +74,7 @@ add_file(struct overlay *o, const char *path, struct ps_error *e)
     if (trace == NULL)
         return ps_fail(e, json_error_code(&where) == json_error_cannot_open_file ? PS_ERR_IO : PS_ERR_DATA, "%s:%d: %s",
                        path, where.line, where.text);
-    err = overlay_add_file(o, trace, path, e);
+    err = trace_merge_add_file(o, trace, path, e);
     json_decref(trace);
     return err;
 }
@@ -82,38 +82,41 @@ add_file(struct overlay *o, const char *path, struct ps_error *e)
 /* ---- The command ---- */
 
 static void
-show(const struct psctl *p, const struct trace *all, const char *unsure, const struct answer *answers, uint32_t n)
+trace_show(const struct psctl *p, const struct trace *all, const char *unsure, const struct shard_answer *answers,
+           uint32_t n)
 {
     if (p->settings.json) {
         json_t *document = json_pack("{s:s, s:o*, s:o*}", "command", p->command, "output",
-                                     p->settings.output != NULL ? view_text(p->settings.output) : NULL, "unsure",
+                                     p->settings.output != NULL ? render_text(p->settings.output) : NULL, "unsure",
                                      unsure != NULL ? json_string(unsure) : NULL);
-        json_t *spent = time_spent_json(all->events);
+        json_t *spent = trace_table_json(all->events);
 
         json_object_update(document, spent);
         json_decref(spent);
-        view_print_document(document, &p->page);
+        render_print_document(document, &p->printer);
         return;
     }
     if (json_array_size(all->events) == 0)
         printf("nothing was kept\n");
-    time_spent_print(all->events, &p->page);
-    view_print_unreached(answers, n, &p->page);
+    trace_table_print(all->events, &p->printer);
+    render_unreached(answers, n, &p->printer);
     if (unsure != NULL)
-        page_line(&p->page, PAINT_WARNING,
-                  "nobody has compared the clock of %s with the others': it lies where its wall clock says", unsure);
+        printer_line(&p->printer, PAINT_WARNING,
+                     "the clock of %s was not compared with the others': it lies where its wall clock says", unsure);
 }
 
 static enum ps_err
-gather(const struct psctl *p, struct overlay *o, struct answer **answers, uint32_t n, struct ps_error *e)
+trace_gather(const struct psctl *p, struct trace_merge *o, struct shard_answer **answers, uint32_t n,
+             struct ps_error *e)
 {
-    struct question question = {.queries = ASK_BIT(PS_QUERY_TIMELINE), .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {.queries = QUERY_BIT(PS_QUERY_TIMELINE),
+                                      .timeout_ms = (int)p->settings.timeout_ms};
     struct trace_origin here;
     enum ps_err err = PS_OK;
 
     trace_origin_here(&here);
     if (n > 0)
-        err = ask_shards(p->cluster, 0, n, &question, answers, e);
+        err = query_all_shards(p->cluster, 0, n, &question, answers, e);
     for (uint32_t i = 0; err == PS_OK && i < n; i++)
         if ((*answers)[i].reached)
             add_shard(o, &(*answers)[i], &here);
@@ -126,20 +129,20 @@ int
 psctl_trace(struct psctl *p)
 {
     uint32_t n = p->cluster != NULL ? ps_cluster_shards(p->cluster) : 0;
-    struct overlay *o = overlay_new();
-    struct answer *answers = NULL;
+    struct trace_merge *o = trace_merge_new();
+    struct shard_answer *answers = NULL;
     const char *unsure;
     struct ps_error e;
-    enum ps_err err = gather(p, o, &answers, n, &e);
+    enum ps_err err = trace_gather(p, o, &answers, n, &e);
     int status = EXIT_SUCCESS;
 
     if (err == PS_OK) {
-        struct trace all = overlay_finish(o, (uint64_t)p->settings.seconds_ms * 1000000, &unsure);
+        struct trace all = trace_merge_finish(o, (uint64_t)p->settings.seconds_ms * 1000000, &unsure);
 
         if (p->settings.output != NULL)
             err = trace_write(&all, p->settings.output, &e);
         if (err == PS_OK)
-            show(p, &all, unsure, answers, n);
+            trace_show(p, &all, unsure, answers, n);
         trace_finish(&all);
     }
     if (err == PS_OK)
@@ -147,6 +150,6 @@ psctl_trace(struct psctl *p)
     else
         status = err == PS_ERR_DATA ? psctl_usage(&e) : psctl_failed(&e);
     answers_free(answers, n);
-    overlay_free(o);
+    trace_merge_free(o);
     return status;
 }

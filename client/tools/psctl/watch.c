@@ -7,18 +7,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/tools/shared/heed.h"
+#include "client/tools/shared/interrupt.h"
 #include "client/tools/shared/terminal.h"
 #include "common/system/now.h"
 #include "common/system/thread.h"
 
 /* A round that a thread asks. */
-struct asking {
+struct watch_query {
     const struct watch *watch;
     pthread_t thread;
     bool under_way;
     int done; /* eventfd */
-    struct sample sample;
+    struct answer_sample sample;
     struct ps_error error;
     enum ps_err err;
 };
@@ -26,31 +26,31 @@ struct asking {
 /* ---- asking ---- */
 
 static void *
-asking_thread(void *arg)
+watch_query_thread(void *arg)
 {
-    struct asking *a = arg;
+    struct watch_query *a = arg;
     uint64_t one = 1;
 
-    a->err = ask_shards(a->watch->cluster, 0, a->sample.n, a->watch->question, &a->sample.answers, &a->error);
+    a->err = query_all_shards(a->watch->cluster, 0, a->sample.n, a->watch->question, &a->sample.answers, &a->error);
     while (write(a->done, &one, sizeof one) < 0 && errno == EINTR)
         continue;
     return NULL;
 }
 
 static enum ps_err
-asking_start(struct asking *a, struct ps_error *e)
+watch_query_start(struct watch_query *a, struct ps_error *e)
 {
     int rc;
 
-    a->sample = (struct sample){.n = ps_cluster_shards(a->watch->cluster)};
-    if ((rc = thread_start(&a->thread, asking_thread, a)) != 0)
+    a->sample = (struct answer_sample){.n = ps_cluster_shards(a->watch->cluster)};
+    if ((rc = thread_start(&a->thread, watch_query_thread, a)) != 0)
         return ps_fail(e, PS_ERR_NOMEM, "cannot start a thread: %s", strerror(rc));
     a->under_way = true;
     return PS_OK;
 }
 
 static enum ps_err
-asking_take(struct asking *a, struct sample *out, struct ps_error *e)
+watch_query_take(struct watch_query *a, struct answer_sample *out, struct ps_error *e)
 {
     uint64_t ones;
 
@@ -78,7 +78,7 @@ local_time(char *out, size_t size)
 }
 
 struct shown {
-    struct sample before, now; /* answers NULL: none */
+    struct answer_sample before, now; /* answers NULL: none */
     char time[32];
     unsigned rounds;
 };
@@ -88,11 +88,11 @@ show_in_place(const struct watch *w, const struct shown *s, const struct termina
 {
     char *text = NULL;
     size_t len;
-    struct page page = {.out = open_memstream(&text, &len), .colour = w->colour, .columns = t->size.columns};
+    struct printer page = {.out = open_memstream(&text, &len), .colour = w->colour, .columns = t->size.columns};
 
     if (page.out == NULL)
         return; /* the next round may find memory */
-    page_line(&page, PAINT_HEADING, "%s, every %g s, %s, q ends it", w->title, w->interval_ms / 1000.0, s->time);
+    printer_line(&page, PAINT_HEADING, "%s, every %g s, %s, q ends it", w->title, w->interval_ms / 1000.0, s->time);
     fputc('\n', page.out);
     w->draw(w->arg, s->before.answers != NULL ? &s->before : NULL, &s->now, MAX(t->size.rows, 3) - 2, &page);
     if (fclose(page.out) == 0)
@@ -103,19 +103,19 @@ show_in_place(const struct watch *w, const struct shown *s, const struct termina
 static enum ps_err
 show_block(const struct watch *w, const struct shown *s, struct ps_error *e)
 {
-    struct page page = {.out = stdout, .colour = w->colour};
+    struct printer page = {.out = stdout, .colour = w->colour};
 
     if (!w->bare)
         fprintf(stdout, "%s%s\n", s->rounds > 1 ? "\n" : "", s->time);
     w->draw(w->arg, s->before.answers != NULL ? &s->before : NULL, &s->now, 0, &page);
     if (fflush(stdout) == 0)
         return PS_OK;
-    heed_reader();
+    interrupt_reader_gone();
     return ps_fail(e, PS_ERR_CLOSED, "cannot write to standard output: %s", strerror(errno));
 }
 
 static enum ps_err
-show(const struct watch *w, const struct shown *s, const struct terminal *t, struct ps_error *e)
+watch_show(const struct watch *w, const struct shown *s, const struct terminal *t, struct ps_error *e)
 {
     if (!t->in_place)
         return show_block(w, s, e);
@@ -126,24 +126,25 @@ show(const struct watch *w, const struct shown *s, const struct terminal *t, str
 /* ---- the loop ---- */
 
 static enum ps_err
-watch_answered(const struct watch *w, struct asking *a, struct shown *s, const struct terminal *t, struct ps_error *e)
+watch_answered(const struct watch *w, struct watch_query *a, struct shown *s, const struct terminal *t,
+               struct ps_error *e)
 {
-    struct sample now;
+    struct answer_sample now;
     enum ps_err err;
 
-    if ((err = asking_take(a, &now, e)) != PS_OK)
+    if ((err = watch_query_take(a, &now, e)) != PS_OK)
         return err;
     answers_free(s->before.answers, s->before.n);
     s->before = s->now;
     s->now = now;
     s->rounds++;
     local_time(s->time, sizeof s->time);
-    return show(w, s, t, e);
+    return watch_show(w, s, t, e);
 }
 
 /* What is left until the next round, ms; while one is asked, its end is waited for. */
 static int
-watch_left(const struct watch *w, const struct asking *a, uint64_t started)
+watch_left(const struct watch *w, const struct watch_query *a, uint64_t started)
 {
     uint64_t now = monotonic_ms(), due = started + (uint64_t)w->interval_ms;
 
@@ -151,10 +152,10 @@ watch_left(const struct watch *w, const struct asking *a, uint64_t started)
 }
 
 static enum ps_err
-watch_rounds(const struct watch *w, struct asking *a, struct shown *s, struct terminal *t, struct ps_error *e)
+watch_rounds(const struct watch *w, struct watch_query *a, struct shown *s, struct terminal *t, struct ps_error *e)
 {
     uint64_t started = monotonic_ms();
-    enum ps_err err = asking_start(a, e);
+    enum ps_err err = watch_query_start(a, e);
     char key;
 
     while (err == PS_OK && (w->rounds == 0 || s->rounds < w->rounds)) {
@@ -166,17 +167,17 @@ watch_rounds(const struct watch *w, struct asking *a, struct shown *s, struct te
             break;
         case TERMINAL_TIME:
             started = monotonic_ms();
-            err = asking_start(a, e);
+            err = watch_query_start(a, e);
             break;
         case TERMINAL_KEY:
             if (w->key != NULL)
                 w->key(w->arg, key);
             if (s->now.answers != NULL)
-                err = show(w, s, t, e);
+                err = watch_show(w, s, t, e);
             break;
         case TERMINAL_RESIZED:
             if (t->in_place && s->now.answers != NULL)
-                err = show(w, s, t, e);
+                err = watch_show(w, s, t, e);
             break;
         }
     }
@@ -185,7 +186,7 @@ watch_rounds(const struct watch *w, struct asking *a, struct shown *s, struct te
 
 /* Nothing is at stake in a question that is still under way: its thread ends with the process. */
 static void
-watch_abandon(struct asking *a)
+watch_abandon(struct watch_query *a)
 {
     if (!a->under_way) {
         close(a->done);
@@ -196,14 +197,14 @@ watch_abandon(struct asking *a)
 }
 
 enum ps_err
-watch_run(const struct watch *w, struct sample *last, struct ps_error *e)
+watch_run(const struct watch *w, struct answer_sample *last, struct ps_error *e)
 {
-    struct asking a = {.watch = w};
+    struct watch_query a = {.watch = w};
     struct shown s = {0};
     struct terminal t;
     enum ps_err err;
 
-    *last = (struct sample){0};
+    *last = (struct answer_sample){0};
     if ((a.done = eventfd(0, EFD_CLOEXEC)) < 0)
         return ps_fail(e, PS_ERR_IO, "cannot make an event descriptor: %s", strerror(errno));
     if ((err = terminal_open(&t, w->in_place, e)) == PS_OK)

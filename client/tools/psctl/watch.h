@@ -7,12 +7,12 @@
 #ifndef CLIENT_TOOLS_WATCH_H
 #define CLIENT_TOOLS_WATCH_H
 
-#include "client/tools/psctl/query/ask.h"
-#include "client/tools/shared/page.h"
+#include "client/tools/psctl/query/query_all.h"
+#include "client/tools/shared/printer.h"
 
 struct watch {
     const ps_cluster *cluster;
-    const struct question *question;
+    const struct shard_question *question;
     int interval_ms; /* from one round's start to the next's; one that takes longer is not hurried */
     bool in_place;   /* standard output is a terminal that can be drawn on */
     bool colour;
@@ -21,14 +21,14 @@ struct watch {
     unsigned rounds;   /* how many, 0: until it is told to end */
 
     /* Print to the page. before: the round before this one, NULL: none. rows: lines that there is room for, 0: any. */
-    void (*draw)(void *arg, const struct sample *before, const struct sample *now, size_t rows,
-                 const struct page *page);
+    void (*draw)(void *arg, const struct answer_sample *before, const struct answer_sample *now, size_t rows,
+                 const struct printer *page);
     void (*key)(void *arg, char key); /* may be NULL */
     void *arg;
 };
 
 /* Until q, Ctrl-C, TERM or HUP, or until the rounds are over; PS_OK then. *last: the last round's answers, the caller's
  * to free, NULL when there was none. PS_ERR_CLOSED: standard output cannot be written to. */
-enum ps_err watch_run(const struct watch *w, struct sample *last, struct ps_error *e) PS_MUST_USE;
+enum ps_err watch_run(const struct watch *w, struct answer_sample *last, struct ps_error *e) PS_MUST_USE;
 
 #endif

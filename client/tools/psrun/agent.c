@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/tools/psrun/plan.h"
-#include "client/tools/psrun/prepare.h"
+#include "client/tools/psrun/host_setup.h"
+#include "client/tools/psrun/launch_plan.h"
 #include "client/tools/psrun/process.h"
 
 #define AGENT_ORDER_MS   60000 /* within which the order must come */
@@ -89,7 +89,7 @@ agent_send_bytes(struct agent *a, const void *head, size_t head_len, const void 
 
     if (a->lost)
         return;
-    w = words_alloc(NULL, 1, sizeof *w + head_len + len);
+    w = strlist_alloc(NULL, 1, sizeof *w + head_len + len);
     w->agent = a;
     memcpy(w->bytes, head, head_len);
     if (len > 0)
@@ -177,41 +177,41 @@ agent_gone(struct process *p)
 static const struct process_events agent_events = {.output = agent_output,
                                                    .drained = agent_drained,
                                                    .listening = agent_listening,
-                                                   .held = agent_held,
+                                                   .dir_held = agent_held,
                                                    .gone = agent_gone};
 
 /* ---- beginning ---- */
 
 /* psd as psrun would find it here. */
 static enum ps_err
-agent_find_psd(struct agent *a, struct words *argv, struct ps_error *e)
+agent_find_psd(struct agent *a, struct strlist *argv, struct ps_error *e)
 {
-    struct words candidates = {0};
+    struct strlist candidates = {0};
     size_t i = 0;
 
     if (!a->order.shard || argv->text[0][0] != '\0')
         return PS_OK;
-    plan_psd_candidates(NULL, getenv("PSD_BIN"), a->exe, getenv("PATH"), &candidates);
+    launch_plan_psd_candidates(NULL, getenv("PSD_BIN"), a->exe, getenv("PATH"), &candidates);
     while (i < candidates.len && access(candidates.text[i], X_OK) != 0)
         i++;
     if (i < candidates.len) {
         free(argv->text[0]);
-        argv->text[0] = words_need(strdup(candidates.text[i]));
+        argv->text[0] = strlist_need(strdup(candidates.text[i]));
     }
-    words_free(&candidates);
+    strlist_free(&candidates);
     if (argv->text[0][0] == '\0')
         return ps_fail(e, PS_ERR_NOT_FOUND, "the server psd is not found there; --remote-psd PATH names it");
     return PS_OK;
 }
 
 static void
-agent_make_env(const struct agent *a, struct words *env)
+agent_make_env(const struct agent *a, struct strlist *env)
 {
-    plan_env_base(environ, env);
+    launch_plan_env_base(environ, env);
     for (size_t i = 0; i < a->order.env.len; i++)
-        words_put(env, a->order.env.text[i]);
+        strlist_put_env(env, a->order.env.text[i]);
     if (a->order.workers > 0)
-        plan_set_threads(env, MAX((uint32_t)uv_available_parallelism() / a->order.workers, 1U), false);
+        launch_plan_set_threads(env, MAX((uint32_t)uv_available_parallelism() / a->order.workers, 1U), false);
 }
 
 static enum ps_err
@@ -226,18 +226,18 @@ agent_prepare(struct agent *a, struct ps_error *e)
                        strerror(errno));
     if ((err = agent_find_psd(a, &o->argv, e)) != PS_OK)
         return err;
-    prepare_place(&o->dirs, &o->argv, &o->remove_dir, o->memory_shards);
-    if ((err = prepare_dirs(&o->dirs, &why)) != PS_OK)
+    host_setup_move_to_disk(&o->dirs, &o->argv, &o->remove_dir, o->memory_shards);
+    if ((err = host_setup_dirs(&o->dirs, &why)) != PS_OK)
         return ps_fail(e, err, "%s; --live-dir names another place", why.text);
     if (o->dirs.len > 0)
-        prepare_memory(&o->argv, o->dirs.text[o->dirs.len - 1], o->memory_shards);
+        host_setup_memory(&o->argv, o->dirs.text[o->dirs.len - 1], o->memory_shards);
     return PS_OK;
 }
 
 static void
 agent_begin(struct agent *a)
 {
-    struct words env = {0};
+    struct strlist env = {0};
     struct ps_error e;
 
     if (agent_prepare(a, &e) != PS_OK) {
@@ -258,7 +258,7 @@ agent_begin(struct agent *a)
                                                  .ready = a->order.shard,
                                                  .hold = a->order.hold},
                          &e);
-    words_free(&env);
+    strlist_free(&env);
 }
 
 /* ---- hearing ---- */
@@ -293,7 +293,7 @@ agent_take(struct agent *a, const char *bytes, size_t len)
         agent_command(a, bytes[i]);
     if (a->ordered || a->done)
         return;
-    a->bytes = words_alloc(a->bytes, a->len + len, 1);
+    a->bytes = strlist_alloc(a->bytes, a->len + len, 1);
     memcpy(a->bytes + a->len, bytes, len);
     a->len += len;
     if (remote_order_unpack(a->bytes, a->len, &a->order, &used, &e) != PS_OK) {
@@ -366,7 +366,7 @@ agent_main(const char *exe)
 
     a.exe = exe;
     if (uv_guess_handle(STDIN_FILENO) != UV_NAMED_PIPE || uv_guess_handle(STDOUT_FILENO) != UV_NAMED_PIPE) {
-        fprintf(stderr, "psrun: " REMOTE_WORD " is psrun's own, for ssh; run psrun --help\n");
+        fprintf(stderr, "psrun: " REMOTE_ARG " is psrun's own, for ssh; run psrun --help\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
@@ -376,8 +376,8 @@ agent_main(const char *exe)
     }
     agent_send_bytes(&a, REMOTE_HELLO, strlen(REMOTE_HELLO), NULL, 0);
     uv_run(&a.loop, UV_RUN_DEFAULT);
-    if (a.ordered && !a.released) /* a keeper that was killed, or never started, has not */
-        prepare_remove_shard(a.order.remove_dir);
+    if (a.ordered && !a.released) /* a supervisor that was killed, or never started, has not */
+        host_setup_remove_shard(a.order.remove_dir);
     remote_order_finish(&a.order);
     free(a.bytes);
     return EXIT_SUCCESS;

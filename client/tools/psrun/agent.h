@@ -1,8 +1,8 @@
 /* psrun's agent on another machine: `psrun @remote`, as ssh starts it there. It takes one order, runs it as psrun runs
- * what is on its own machine (process.h, keep.h), and sends back what happens; remote.h says in which words.
+ * what is on its own machine (process.h, supervisor.h), and sends back what happens; remote.h says in which words.
  *
  *     the lifeline ended, or was silent     all below get KILL; the agent ends when they have
- *     the agent died                        its keeper kills all below
+ *     the agent died                        its supervisor kills all below
  *     psrun reads no further                the program waits, as it would on a full pipe */
 #ifndef CLIENT_TOOLS_AGENT_H
 #define CLIENT_TOOLS_AGENT_H

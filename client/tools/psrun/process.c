@@ -1,8 +1,9 @@
-/* The happy path: process_start() makes the pipes and spawns the keeper; what comes through them is heard in
- * process_read.c; the keeper's report says how the program ended; when keeper and pipes are closed, gone() is told.
+/* The happy path: process_start() makes the pipes and spawns the supervisor; what comes through them is heard in
+ * process_read.c; the supervisor's report says how the program ended; when supervisor and pipes are closed, gone() is
+ * told.
  *
- * Failures: a pipe or spawn that fails closes what was made and reports. A keeper that was killed makes no report: the
- * program counts as killed with it. */
+ * Failures: a pipe or spawn that fails closes what was made and reports. A supervisor that was killed makes no report:
+ * the program counts as killed with it. */
 #include "client/tools/psrun/process.h"
 
 #include <fcntl.h>
@@ -11,14 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/tools/psrun/process_inside.h"
-#include "client/tools/shared/words.h"
+#include "client/tools/psrun/process_internal.h"
+#include "client/tools/shared/strlist.h"
 
 void
 process_signal(struct process *p, int signal)
 {
-    if (p->alive && uv_is_active((uv_handle_t *)&p->keeper))
-        uv_process_kill(&p->keeper, signal);
+    if (p->alive && uv_is_active((uv_handle_t *)&p->supervisor))
+        uv_process_kill(&p->supervisor, signal);
 }
 
 /* ---- ending ---- */
@@ -89,14 +90,14 @@ process_drained(uv_timer_t *drain)
     process_close_drain(p);
 }
 
-/* The keeper has ended: all below it are gone. */
+/* The supervisor has ended: all below it are gone. */
 static void
-process_keeper_exited(uv_process_t *keeper, int64_t status, int signal)
+process_supervisor_exited(uv_process_t *keeper, int64_t status, int signal)
 {
     struct process *p = keeper->data;
 
     (void)status;
-    link_close(&p->link, process_closed);
+    ssh_link_close(&p->link, process_closed);
     if (signal != 0 && !p->ended && !p->remote) {
         p->ended = true;
         p->status = signal; /* as waitpid() gives a death by signal */
@@ -156,46 +157,46 @@ process_open_all(struct process *p, const struct process_start *how, int child[P
 static int
 process_spawn(struct process *p, const struct process_start *how, const int child[PIPES], int lifeline)
 {
-    struct words argv = {0};
-    uv_stdio_container_t stdio[KEEP_READY_FD + 1] = {
+    struct strlist argv = {0};
+    uv_stdio_container_t stdio[SUPERVISOR_READY_FD + 1] = {
         {.flags = lifeline >= 0 ? UV_INHERIT_FD : UV_IGNORE, .data.fd = lifeline},
         {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_OUT]},
         {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_ERR]},
-        [KEEP_REPORT_FD] = {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_REPORT]},
-        [KEEP_READY_FD] = {.flags = how->ready ? UV_INHERIT_FD : UV_IGNORE, .data.fd = child[PIPE_READY]},
+        [SUPERVISOR_REPORT_FD] = {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_REPORT]},
+        [SUPERVISOR_READY_FD] = {.flags = how->ready ? UV_INHERIT_FD : UV_IGNORE, .data.fd = child[PIPE_READY]},
     };
     uv_process_options_t options = {.file = how->exe,
-                                    .exit_cb = process_keeper_exited,
+                                    .exit_cb = process_supervisor_exited,
                                     .env = (char **)how->env,
                                     .cwd = how->dir,
                                     .stdio = stdio,
-                                    .stdio_count = how->ready ? KEEP_READY_FD + 1 : KEEP_READY_FD};
+                                    .stdio_count = how->ready ? SUPERVISOR_READY_FD + 1 : SUPERVISOR_READY_FD};
     int err;
 
-    words_add(&argv, "psrun");
-    words_add(&argv, KEEP_WORD);
-    words_add(&argv, "%d", (int)getpid());
-    words_add(&argv, "%s", how->remove_dir);
-    words_add(&argv, "-%s%s", how->keepable ? KEEP_MAY_RELEASE : "", how->hold ? KEEP_HOLDS : "");
-    words_add(&argv, "--");
+    strlist_add(&argv, "psrun");
+    strlist_add(&argv, SUPERVISOR_ARG);
+    strlist_add(&argv, "%d", (int)getpid());
+    strlist_add(&argv, "%s", how->remove_dir);
+    strlist_add(&argv, "-%s%s", how->releasable ? SUPERVISOR_MAY_RELEASE : "", how->hold ? SUPERVISOR_HOLD : "");
+    strlist_add(&argv, "--");
     for (size_t i = 0; how->argv[i] != NULL; i++)
-        words_add(&argv, "%s", how->argv[i]);
+        strlist_add(&argv, "%s", how->argv[i]);
     options.args = argv.text;
     p->spawned = true;
     p->handles++; /* libuv wants it closed also when this fails */
-    err = uv_spawn(p->loop, &p->keeper, &options);
-    words_free(&argv);
+    err = uv_spawn(p->loop, &p->supervisor, &options);
+    strlist_free(&argv);
     return err;
 }
 
 static void
 process_reset(struct process *p)
 {
-    p->alive = p->ended = p->held = p->listens = p->spawned = p->began = p->refused = p->paused = false;
+    p->alive = p->ended = p->dir_held = p->listens = p->spawned = p->began = p->refused = p->paused = false;
     p->pid = 0;
     p->status = p->failure = p->link_status = 0;
-    p->said[0] = '\0';
-    p->link = (struct link){.reader = {.frame = process_frame, .noise = process_noise, .arg = p}};
+    p->last_line[0] = '\0';
+    p->link = (struct ssh_link){.reader = {.frame = process_frame, .noise = process_noise, .arg = p}};
     p->report_len = p->ready_len = 0;
     for (int i = 0; i < PIPES; i++) {
         p->streams[i] = (struct process_stream){.process = p};
@@ -209,8 +210,8 @@ process_spawn_failed(struct process *p, int err)
 {
     p->failure = -err;
     if (p->spawned)
-        uv_close((uv_handle_t *)&p->keeper, process_closed);
-    link_close(&p->link, process_closed);
+        uv_close((uv_handle_t *)&p->supervisor, process_closed);
+    ssh_link_close(&p->link, process_closed);
     process_close_streams(p);
     process_close_drain(p);
 }
@@ -223,8 +224,8 @@ process_open(struct process *p, const struct process_start *how, int child[PIPES
 
     if (err != 0 || how->order == NULL)
         return err;
-    p->handles += LINK_HANDLES;
-    return link_open(&p->link, p->loop, p, how->order, lifeline);
+    p->handles += SSH_LINK_HANDLES;
+    return ssh_link_open(&p->link, p->loop, p, how->order, lifeline);
 }
 
 enum ps_err
@@ -235,7 +236,7 @@ process_start(struct process *p, const struct process_start *how, struct ps_erro
     process_reset(p);
     p->remote = how->order != NULL;
     uv_timer_init(p->loop, &p->drain);
-    p->drain.data = p->keeper.data = p;
+    p->drain.data = p->supervisor.data = p;
     p->handles = 1;
     p->alive = true;
     p->started_ms = uv_now(p->loop);
@@ -259,14 +260,14 @@ process_start(struct process *p, const struct process_start *how, struct ps_erro
 static void
 process_sever(uv_timer_t *drain)
 {
-    process_signal(drain->data, KEEP_NOW);
+    process_signal(drain->data, SUPERVISOR_KILL);
 }
 
 void
 process_stop(struct process *p)
 {
     if (p->alive && p->remote && p->began)
-        link_send(&p->link, REMOTE_STOP);
+        ssh_link_send(&p->link, REMOTE_STOP);
     else
         process_signal(p, SIGTERM);
 }
@@ -275,27 +276,27 @@ void
 process_kill(struct process *p)
 {
     if (!p->alive || !p->remote || !p->link.open) {
-        process_signal(p, KEEP_NOW);
+        process_signal(p, SUPERVISOR_KILL);
         return;
     }
-    link_send(&p->link, REMOTE_KILL);
-    uv_timer_start(&p->drain, process_sever, p->began ? LINK_LINGER_MS : 0, 0);
+    ssh_link_send(&p->link, REMOTE_KILL);
+    uv_timer_start(&p->drain, process_sever, p->began ? SSH_LINK_LINGER_MS : 0, 0);
 }
 
 void
 process_release(struct process *p)
 {
     if (p->alive && p->remote)
-        link_send(&p->link, REMOTE_RELEASE);
+        ssh_link_send(&p->link, REMOTE_RELEASE);
     else
-        process_signal(p, KEEP_RELEASE);
+        process_signal(p, SUPERVISOR_RELEASE);
 }
 
 void
 process_beat(struct process *p)
 {
     if (p->alive && p->remote)
-        link_beat(&p->link);
+        ssh_link_beat(&p->link);
 }
 
 void

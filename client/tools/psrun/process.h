@@ -1,27 +1,27 @@
-/* One process that psrun runs: its keeper, its pipes, its end. Glue over libuv.
+/* One process that psrun runs: its supervisor, its pipes, its end. Glue over libuv.
  *
  *     process_start() ──► output() ... listening() ... [held()] ──► gone()     (after which it may be started again)
  *
- * gone() comes once, after the program, everything it had started, and its keeper have ended and its output was read to
- * the end. held() comes before it to one that was started with hold and ended uncalled: its directory waits for
+ * gone() comes once, after the program, everything it had started, and its supervisor have ended and its output was
+ * read to the end. held() comes before it to one that was started with hold and ended uncalled: its directory waits for
  * process_release() or process_stop().
  *
- * A process on another machine looks the same: here the keeper runs ssh, there an agent (agent.h) runs a keeper with
- * the program, and what they say to each other (remote.h) becomes the same events. */
+ * A process on another machine looks the same: here the supervisor runs ssh, there an agent (agent.h) runs a supervisor
+ * with the program, and what they say to each other (remote.h) becomes the same events. */
 #ifndef CLIENT_TOOLS_PROCESS_H
 #define CLIENT_TOOLS_PROCESS_H
 
 #include <uv.h>
 
-#include "client/tools/psrun/keep.h"
-#include "client/tools/psrun/link.h"
+#include "client/tools/psrun/ssh_link.h"
+#include "client/tools/psrun/supervisor.h"
 #include "client/tools/shared/lines.h"
 #include "client/tools/shared/screen.h"
 #include "common/core/cluster/address.h"
 #include "common/include/psclient/ps_err.h"
 
 #define PROCESS_READ_SIZE (64 * KIB)
-#define PROCESS_DRAIN_MS  1000 /* after the keeper's end: whoever still holds the pipes is not waited for longer */
+#define PROCESS_DRAIN_MS  1000 /* after the supervisor's end: whoever still holds the pipes is not waited for longer */
 
 struct process;
 
@@ -29,18 +29,18 @@ struct process_events {
     void (*output)(struct process *p, enum screen_stream stream, enum lines_kind kind, const char *text, size_t len);
     void (*drained)(struct process *p);   /* everything that could be read was given to output() */
     void (*listening)(struct process *p); /* p->ready: the line that it wrote to its ready descriptor */
-    void (*held)(struct process *p);
+    void (*dir_held)(struct process *p);
     void (*gone)(struct process *p);
 };
 
 struct process_start {
-    const char *exe; /* psrun's own path: the keeper */
+    const char *exe; /* psrun's own path: the supervisor */
     char *const *argv;
     char *const *env;
     const char *remove_dir; /* removed when all has ended; "" for none */
     const char *log;        /* file for its output instead of output(); NULL: none */
-    bool ready;             /* it gets KEEP_READY_FD */
-    bool keepable;          /* process_release() may be used while it runs */
+    bool ready;             /* it gets SUPERVISOR_READY_FD */
+    bool releasable;        /* process_release() may be used while it runs */
     bool hold;              /* its directory outlives its end */
     const char *dir;        /* its working directory; NULL: ours */
     const struct remote_order
@@ -57,18 +57,18 @@ struct process {
     struct screen_tag tag;
 
     /* how it is */
-    bool alive;               /* started and not gone */
-    bool ended;               /* the program has; status tells how */
-    bool held;                /* held() was called */
-    bool remote;              /* on another machine; then: */
-    bool began;               /*   its agent answered */
-    int link_status;          /*   how ssh ended, as waitpid() gives it */
-    char said[LINK_TEXT_MAX]; /*   the last line of ssh, or why the agent cannot run it */
-    bool refused;             /*   the agent said so */
-    bool listens;             /* listening() was called */
-    pid_t pid;                /* of the program; 0 when it was never started */
-    int status;               /* as waitpid() gives it */
-    int failure;              /* errno of its exec; 0: it was executed */
+    bool alive;                        /* started and not gone */
+    bool ended;                        /* the program has; status tells how */
+    bool dir_held;                     /* held() was called */
+    bool remote;                       /* on another machine; then: */
+    bool began;                        /*   its agent answered */
+    int link_status;                   /*   how ssh ended, as waitpid() gives it */
+    char last_line[SSH_LINK_TEXT_MAX]; /*   the last line of ssh, or why the agent cannot run it */
+    bool refused;                      /*   the agent said so */
+    bool listens;                      /* listening() was called */
+    pid_t pid;                         /* of the program; 0 when it was never started */
+    int status;                        /* as waitpid() gives it */
+    int failure;                       /* errno of its exec; 0: it was executed */
     uint64_t started_ms;
     char ready[ADDRESS_MAX * 2];
 
@@ -77,15 +77,15 @@ struct process {
         struct process *process;
         uv_pipe_t pipe;
         bool open;
-        struct lines lines;
+        struct line_reader lines;
     } streams[PIPES];
-    struct link link; /* of a remote one */
+    struct ssh_link link; /* of a remote one */
     bool paused;
-    uv_process_t keeper;
+    uv_process_t supervisor;
     uv_timer_t drain;
-    bool spawned; /* the keeper's handle is in use */
+    bool spawned; /* the supervisor's handle is in use */
     int handles;  /* not yet closed */
-    struct keep_report report;
+    struct supervisor_report report;
     size_t report_len, ready_len;
 };
 

@@ -1,50 +1,50 @@
 /* What comes through a process's pipes: process_read() gives the bytes to the stream's own taker.
  *
  * Of a remote process, standard output is what its agent says (process_frame()), standard error is ssh's own, and the
- * keeper's report tells of ssh. */
+ * supervisor's report tells of ssh. */
 #include <stdio.h>
 #include <string.h>
 
-#include "client/tools/psrun/process_inside.h"
+#include "client/tools/psrun/process_internal.h"
 
-/* ---- a keeper's reports ---- */
+/* ---- a supervisor's reports ---- */
 
 static void
 process_hold(struct process *p)
 {
-    p->held = true;
-    p->events->held(p);
+    p->dir_held = true;
+    p->events->dir_held(p);
 }
 
 static void
 process_take_own_report(struct process *p)
 {
-    switch ((enum keep_kind)p->report.kind) {
-    case KEEP_STARTED:
+    switch ((enum supervisor_report_kind)p->report.kind) {
+    case SUPERVISOR_STARTED:
         p->pid = p->report.pid;
         break;
-    case KEEP_FAILED:
+    case SUPERVISOR_FAILED:
         p->failure = p->report.value;
         break;
-    case KEEP_ENDED:
+    case SUPERVISOR_ENDED:
         p->ended = true;
         p->status = p->report.value;
         break;
-    case KEEP_HELD:
+    case SUPERVISOR_HOLDS_DIR:
         process_hold(p);
         break;
     }
 }
 
-/* The keeper here keeps ssh. */
+/* The supervisor here keeps ssh. */
 static void
 process_take_link_report(struct process *p)
 {
-    if (p->report.kind == KEEP_ENDED)
+    if (p->report.kind == SUPERVISOR_ENDED)
         p->link_status = p->report.value;
 }
 
-/* Records of the keeper, whole however they come. */
+/* Records of the supervisor, whole however they come. */
 static void
 process_take_report(struct process *p, const char *bytes, size_t len)
 {
@@ -84,7 +84,7 @@ static void
 process_refuse(struct process *p, const char *why)
 {
     if (!p->refused)
-        snprintf(p->said, sizeof p->said, "%s", why);
+        snprintf(p->last_line, sizeof p->last_line, "%s", why);
     p->refused = true;
 }
 
@@ -146,7 +146,7 @@ process_take_remote(struct process *p, const char *bytes, size_t len)
 
     if (remote_read(&p->link.reader, bytes, len, &e) != PS_OK) {
         process_refuse(p, e.text);
-        process_signal(p, KEEP_NOW);
+        process_signal(p, SUPERVISOR_KILL);
     }
     p->began = p->link.reader.hello;
 }
@@ -161,7 +161,7 @@ process_line(void *arg, enum lines_kind kind, const char *text, size_t len)
     bool out = s == &p->streams[PIPE_OUT];
 
     if (p->remote && !p->refused && kind == LINES_WHOLE && len > 0)
-        snprintf(p->said, sizeof p->said, "%.*s", (int)MIN(len, sizeof p->said - 1), text);
+        snprintf(p->last_line, sizeof p->last_line, "%.*s", (int)MIN(len, sizeof p->last_line - 1), text);
     p->events->output(p, out ? SCREEN_OUT : SCREEN_ERR, kind, text, len);
 }
 
@@ -200,6 +200,6 @@ process_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (n < 0)
         process_close_stream(s);
     p->events->drained(p);
-    if (n < 0 && !uv_is_active((uv_handle_t *)&p->keeper) && !process_streams_open(p))
+    if (n < 0 && !uv_is_active((uv_handle_t *)&p->supervisor) && !process_streams_open(p))
         process_close_drain(p);
 }

@@ -1,6 +1,6 @@
-/* psrun: start a cluster and run workers on it. Options become a plan (deal.c, plan.c), the plan is run (run.c); each
- * process hangs under a keeper (keep.c), and on other machines the keeper under an agent (agent.c), which are this same
- * executable. */
+/* psrun: start a cluster and run workers on it. Options become a plan (assign_hosts.c, launch_plan.c), the plan is run
+ * (run.c); each process hangs under a supervisor (supervisor.c), and on other machines the supervisor under an agent
+ * (agent.c), which are this same executable. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,15 +12,15 @@
 #include <uv.h>
 
 #include "client/tools/psrun/agent.h"
-#include "client/tools/psrun/keep.h"
-#include "client/tools/psrun/plan.h"
-#include "client/tools/psrun/prepare.h"
+#include "client/tools/psrun/host_setup.h"
+#include "client/tools/psrun/launch_plan.h"
 #include "client/tools/psrun/run.h"
+#include "client/tools/psrun/supervisor.h"
 #include "common/cli/streams.h"
 
 /* The first that can be executed; prints what was tried when there is none. */
 static const char *
-psrun_find_psd(const struct words *candidates)
+psrun_find_psd(const struct strlist *candidates)
 {
     for (size_t i = 0; i < candidates->len; i++)
         if (access(candidates->text[i], X_OK) == 0)
@@ -65,7 +65,7 @@ psrun_read(const char *path)
 
 /* What runs where. False: said why. */
 static bool
-psrun_deal(const struct plan_settings *settings, struct deal *deal)
+psrun_assign_hosts(const struct psrun_options *settings, struct host_assignment *deal)
 {
     const char *environment = getenv("TF_CONFIG");
     char own[256] = "", *text = NULL;
@@ -76,9 +76,9 @@ psrun_deal(const struct plan_settings *settings, struct deal *deal)
     (void)gethostname(own, sizeof own - 1);
     if (settings->cluster_config != NULL && (text = psrun_read(settings->cluster_config)) == NULL)
         return false;
-    err = deal_from_environment(settings, environment, &use, &e);
+    err = assign_hosts_from_env(settings, environment, &use, &e);
     if (err == PS_OK)
-        err = deal_tasks(settings, use ? environment : text, own, deal, &e);
+        err = assign_hosts_all(settings, use ? environment : text, own, deal, &e);
     if (err != PS_OK)
         fprintf(stderr, "psrun: %s\n", e.text);
     free(text);
@@ -86,7 +86,7 @@ psrun_deal(const struct plan_settings *settings, struct deal *deal)
 }
 
 static bool
-psrun_runs_here(const struct task *tasks, uint32_t n)
+psrun_runs_here(const struct assigned_task *tasks, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (!tasks[i].remote)
@@ -99,7 +99,7 @@ psrun_runs_here(const struct task *tasks, uint32_t n)
 static bool
 psrun_name_dir(const char *dir, char out[PATH_MAX])
 {
-    char *here = dir == NULL || dir[0] != '/' ? get_current_dir_name() : words_need(strdup(""));
+    char *here = dir == NULL || dir[0] != '/' ? get_current_dir_name() : strlist_need(strdup(""));
     int len = -1;
 
     if (here != NULL)
@@ -110,7 +110,7 @@ psrun_name_dir(const char *dir, char out[PATH_MAX])
 
 /* The workers' directory, whole: other machines are told the same. NULL: said why. */
 static const char *
-psrun_work_dir(const struct plan_settings *settings, const struct deal *deal, char out[PATH_MAX])
+psrun_work_dir(const struct psrun_options *settings, const struct host_assignment *deal, char out[PATH_MAX])
 {
     bool named = psrun_name_dir(settings->chdir, out);
 
@@ -123,23 +123,23 @@ psrun_work_dir(const struct plan_settings *settings, const struct deal *deal, ch
 }
 
 static int
-psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *program, const char *exe)
+psrun_run(const struct psrun_options *settings, struct host_assignment *deal, char *const *program, const char *exe)
 {
-    struct plan plan = {
-        .settings = settings, .deal = *deal, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
-    struct words candidates = {0}, carried = {0};
+    struct launch_plan plan = {
+        .settings = settings, .assigned = *deal, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
+    struct strlist candidates = {0}, carried = {0};
     char work_dir[PATH_MAX], trace_dir[PATH_MAX], *token;
     int status = EXIT_FAILURE;
     struct ps_error e;
 
-    if (prepare_token(!deal->given, &token, &e) != PS_OK) { /* shards that run already have their own, or none */
+    if (host_setup_token(!deal->given, &token, &e) != PS_OK) { /* shards that run already have their own, or none */
         fprintf(stderr, "psrun: %s\n", e.text);
         return status;
     }
     plan.token = token;
-    plan_carried(environ, &carried);
+    launch_plan_carried(environ, &carried);
     plan.carried = carried.text;
-    plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
+    launch_plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
     psrun_raise_descriptors();
     if (settings->trace != NULL && psrun_name_dir(settings->trace, trace_dir))
         plan.trace_dir = trace_dir;
@@ -147,8 +147,8 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
         (deal->given || !psrun_runs_here(deal->tasks, deal->shards) ||
          (plan.psd = psrun_find_psd(&candidates)) != NULL))
         status = run_plan(&plan, exe);
-    words_free(&candidates);
-    words_free(&carried);
+    strlist_free(&candidates);
+    strlist_free(&carried);
     if (token != NULL)
         explicit_bzero(token, strlen(token));
     free(token);
@@ -158,35 +158,35 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
 int
 main(int argc, char **argv)
 {
-    struct plan_settings settings;
+    struct psrun_options settings;
     struct command_line line;
-    struct deal deal = {0};
+    struct host_assignment deal = {0};
     char exe[PATH_MAX];
     size_t size = sizeof exe;
     int status = EXIT_USAGE;
     struct ps_error e;
     enum ps_err err;
 
-    if (argc > 1 && strcmp(argv[1], KEEP_WORD) == 0)
-        return keep_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], SUPERVISOR_ARG) == 0)
+        return supervisor_main(argc, argv);
     streams_open();
     if (uv_exepath(exe, &size) != 0) {
         fprintf(stderr, "psrun: it cannot find its own path; is /proc mounted?\n");
         return EXIT_FAILURE;
     }
-    if (argc == 2 && strcmp(argv[1], REMOTE_WORD) == 0)
+    if (argc == 2 && strcmp(argv[1], REMOTE_ARG) == 0)
         return agent_main(exe);
-    err = command_parse(&plan_command, argc, argv, &settings, &line, &e);
+    err = command_parse(&psrun_command, argc, argv, &settings, &line, &e);
     if (err == PS_OK && line.asked != COMMAND_RUN)
-        return command_answer(&plan_command, &line, stdout);
+        return command_answer(&psrun_command, &line, stdout);
     if (err == PS_OK)
-        err = plan_check(&settings, &line, &e);
+        err = psrun_options_check(&settings, &line, &e);
     if (err != PS_OK) {
         fprintf(stderr, "psrun: %s\n", e.text);
         return EXIT_USAGE;
     }
-    if (psrun_deal(&settings, &deal))
+    if (psrun_assign_hosts(&settings, &deal))
         status = psrun_run(&settings, &deal, line.words, exe);
-    deal_finish(&deal);
+    assign_hosts_finish(&deal);
     return status;
 }

@@ -32,49 +32,49 @@ remote_get(const char *bytes)
 /* ---- orders ---- */
 
 static void
-order_append(struct words *all, const struct words *list)
+order_append(struct strlist *all, const struct strlist *list)
 {
     for (size_t i = 0; i < list->len; i++)
-        words_add(all, "%s", list->text[i]);
+        strlist_add(all, "%s", list->text[i]);
 }
 
 char *
 remote_order_pack(const struct remote_order *o, size_t *len)
 {
-    struct words all = {0};
+    struct strlist all = {0};
     size_t size = 4;
     char *bytes, *at;
 
-    words_add(&all, "%s", o->dir);
-    words_add(&all, "%s", o->remove_dir);
-    words_add(&all, ORDER_NUMBERS, o->shard, o->hold, o->silence_ms, o->memory_shards, o->workers, o->dirs.len,
-              o->env.len, o->argv.len);
+    strlist_add(&all, "%s", o->dir);
+    strlist_add(&all, "%s", o->remove_dir);
+    strlist_add(&all, ORDER_NUMBERS, o->shard, o->hold, o->silence_ms, o->memory_shards, o->workers, o->dirs.len,
+                o->env.len, o->argv.len);
     order_append(&all, &o->dirs);
     order_append(&all, &o->env);
     order_append(&all, &o->argv);
     for (size_t i = 0; i < all.len; i++)
         size += strlen(all.text[i]) + 1;
-    bytes = words_alloc(NULL, size, 1);
+    bytes = strlist_alloc(NULL, size, 1);
     remote_put((uint8_t *)bytes, (uint32_t)(size - 4));
     at = bytes + 4;
     for (size_t i = 0; i < all.len; i++)
         at = stpcpy(at, all.text[i]) + 1;
-    words_free(&all);
+    strlist_free(&all);
     *len = size;
     return bytes;
 }
 
 /* Move n strings from *at on into a list. */
 static void
-order_take(struct words *list, const struct words *all, size_t *at, size_t n)
+order_take(struct strlist *list, const struct strlist *all, size_t *at, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        words_add(list, "%s", all->text[(*at)++]);
+        strlist_add(list, "%s", all->text[(*at)++]);
 }
 
 /* all: the order's strings. */
 static enum ps_err
-order_read(const struct words *all, struct remote_order *out, struct ps_error *e)
+order_read(const struct strlist *all, struct remote_order *out, struct ps_error *e)
 {
     size_t dirs, env, argv, at = ORDER_HEAD;
     int shard, hold;
@@ -86,8 +86,8 @@ order_read(const struct words *all, struct remote_order *out, struct ps_error *e
         return ps_fail(e, PS_ERR_PROTOCOL, "the order's lists are not as long as it says");
     out->shard = shard != 0;
     out->hold = hold != 0;
-    out->dir = words_need(strdup(all->text[0]));
-    out->remove_dir = words_need(strdup(all->text[1]));
+    out->dir = strlist_need(strdup(all->text[0]));
+    out->remove_dir = strlist_need(strdup(all->text[1]));
     order_take(&out->dirs, all, &at, dirs);
     order_take(&out->env, all, &at, env);
     order_take(&out->argv, all, &at, argv);
@@ -97,7 +97,7 @@ order_read(const struct words *all, struct remote_order *out, struct ps_error *e
 enum ps_err
 remote_order_unpack(const char *bytes, size_t len, struct remote_order *out, size_t *used, struct ps_error *e)
 {
-    struct words all = {0};
+    struct strlist all = {0};
     enum ps_err err;
     size_t size;
 
@@ -113,9 +113,9 @@ remote_order_unpack(const char *bytes, size_t len, struct remote_order *out, siz
     if (bytes[4 + size - 1] != '\0')
         return ps_fail(e, PS_ERR_PROTOCOL, "the order's last string has no end");
     for (const char *at = bytes + 4; at < bytes + 4 + size; at += strlen(at) + 1)
-        words_add(&all, "%s", at);
+        strlist_add(&all, "%s", at);
     err = order_read(&all, out, e);
-    words_free(&all);
+    strlist_free(&all);
     *used = 4 + size;
     return err;
 }
@@ -125,9 +125,9 @@ remote_order_finish(struct remote_order *o)
 {
     free(o->dir);
     free(o->remove_dir);
-    words_free(&o->dirs);
-    words_free(&o->env);
-    words_free(&o->argv);
+    strlist_free(&o->dirs);
+    strlist_free(&o->env);
+    strlist_free(&o->argv);
     *o = (struct remote_order){0};
 }
 
@@ -223,7 +223,7 @@ remote_read(struct remote_reader *r, const char *bytes, size_t len, struct ps_er
         if ((err = remote_want(r, &want, e)) != PS_OK)
             return err;
         if (r->size < want + 1)
-            r->bytes = words_alloc(r->bytes, r->size = want + 1, 1);
+            r->bytes = strlist_alloc(r->bytes, r->size = want + 1, 1);
         n = MIN(want - r->len, len - at);
         memcpy(r->bytes + r->len, bytes + at, n);
         r->len += n;

@@ -1,6 +1,6 @@
 /* What psrun and its agent on another machine say to each other, over ssh's standard input and output. Pure.
  *
- *     psrun ──stdin: order, then commands──► psrun @remote (agent.h) ──► keeper ──► program
+ *     psrun ──stdin: order, then commands──► psrun @remote (agent.h) ──► supervisor ──► program
  *           ◄──stdout: hello, then frames──
  *
  * The order says all that is to be run. It goes through stdin, not through the command line: there every user of that
@@ -13,11 +13,11 @@
 #ifndef CLIENT_TOOLS_REMOTE_H
 #define CLIENT_TOOLS_REMOTE_H
 
-#include "client/tools/shared/words.h"
+#include "client/tools/shared/strlist.h"
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 
-#define REMOTE_WORD      "@remote" /* first argument of a psrun that is an agent */
+#define REMOTE_ARG       "@remote" /* first argument of a psrun that is an agent */
 #define REMOTE_HELLO     "\001psrun remote 1\002"
 #define REMOTE_BEATS     4
 #define REMOTE_ORDER_MAX (16 * MIB)
@@ -33,9 +33,9 @@ struct remote_order {
     bool shard;       /* a psd: it says when it is ready; argv[0] "" is the one that is found there */
     bool hold;        /* as of struct process_start */
     uint32_t silence_ms;
-    uint32_t memory_shards;       /* that share the filesystem of the last of dirs; 0: psd's own choice */
-    uint32_t workers;             /* that share the machine's cores; 0: their threads are set already */
-    struct words dirs, env, argv; /* to be made; to be added to the environment there; to be run */
+    uint32_t memory_shards;         /* that share the filesystem of the last of dirs; 0: psd's own choice */
+    uint32_t workers;               /* that share the machine's cores; 0: their threads are set already */
+    struct strlist dirs, env, argv; /* to be made; to be added to the environment there; to be run */
 };
 
 /* To bytes, freed with free(); and back: *used 0 when it is not whole yet. PS_ERR_PROTOCOL. */

@@ -20,7 +20,7 @@ struct restart {
     uint64_t starts; /* again, since the slate was wiped */
 };
 
-/* It ran for ran_ms and ended with this status (fate_code()). True: start it again after *delay_ms. */
+/* It ran for ran_ms and ended with this status (exit_status_code()). True: start it again after *delay_ms. */
 bool restart_next(struct restart *r, const struct restart_policy *policy, uint64_t ran_ms, int status,
                   uint64_t *delay_ms);
 

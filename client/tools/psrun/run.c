@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/tools/psrun/fate.h"
+#include "client/tools/psrun/exit_status.h"
 #include "client/tools/psrun/run_state.h"
 
 #define TAG_COLOUR_PSRUN 35
@@ -19,14 +19,14 @@
 static volatile sig_atomic_t run_signal, run_signals;
 static uv_async_t *run_wake;
 
-static void run_advance(struct run *r);
+static void run_advance(struct psrun_run *r);
 
 /* ---- saying ---- */
 
 void
-run_say(struct run *r, const char *format, ...)
+run_print(struct psrun_run *r, const char *format, ...)
 {
-    struct words text = {0};
+    struct strlist text = {0};
     va_list args;
     char *what;
 
@@ -34,15 +34,15 @@ run_say(struct run *r, const char *format, ...)
     if (vasprintf(&what, format, args) < 0)
         what = NULL;
     va_end(args);
-    what = words_need(what);
-    words_add(&text, "%s%s", r->screen.prefix ? "" : "psrun: ", what);
+    what = strlist_need(what);
+    strlist_add(&text, "%s%s", r->screen.prefix ? "" : "psrun: ", what);
     screen_line(&r->screen, SCREEN_ERR, &r->tag, text.text[0], strlen(text.text[0]));
-    words_free(&text);
+    strlist_free(&text);
     free(what);
 }
 
 void
-run_fail(struct run *r, int status)
+run_fail(struct psrun_run *r, int status)
 {
     if (!r->failed)
         r->status = status;
@@ -51,7 +51,7 @@ run_fail(struct run *r, int status)
 }
 
 static void
-run_interrupt(struct run *r, int status)
+run_interrupt(struct psrun_run *r, int status)
 {
     r->interrupted = true;
     run_fail(r, status);
@@ -61,10 +61,10 @@ run_interrupt(struct run *r, int status)
 static void
 run_waiting(void *arg)
 {
-    struct run *r = arg;
+    struct psrun_run *r = arg;
 
     for (uint32_t i = 0; i < r->shards + r->workers; i++)
-        process_beat(&r->members[i].process);
+        process_beat(&r->processes[i].process);
     uv_update_time(&r->loop);
     if (uv_is_active((uv_handle_t *)&r->timeout) && uv_timer_get_due_in(&r->timeout) == 0)
         r->screen.hurry = true;
@@ -73,20 +73,20 @@ run_waiting(void *arg)
 /* ---- which processes ---- */
 
 static uint32_t
-run_busy(const struct run *r, uint32_t from, uint32_t to)
+run_busy(const struct psrun_run *r, uint32_t from, uint32_t to)
 {
     uint32_t n = 0;
 
     for (uint32_t i = from; i < to; i++)
-        n += member_busy(&r->members[i]);
+        n += run_process_busy(&r->processes[i]);
     return n;
 }
 
 static bool
-run_all_listen(const struct run *r)
+run_all_listen(const struct psrun_run *r)
 {
     for (uint32_t i = 0; i < r->shards; i++) {
-        const struct process *p = &r->members[i].process;
+        const struct process *p = &r->processes[i].process;
 
         if (!p->alive || !p->listens || p->ended)
             return false;
@@ -97,14 +97,14 @@ run_all_listen(const struct run *r)
 /* ---- ending ---- */
 
 static void
-run_each(struct run *r, uint32_t from, uint32_t to, void (*act)(struct process *p))
+run_each(struct psrun_run *r, uint32_t from, uint32_t to, void (*act)(struct process *p))
 {
     for (uint32_t i = from; i < to; i++)
-        act(&r->members[i].process);
+        act(&r->processes[i].process);
 }
 
 static void
-run_kill_all(struct run *r)
+run_kill_all(struct psrun_run *r)
 {
     run_each(r, 0, r->shards + r->workers, process_kill);
 }
@@ -113,27 +113,27 @@ run_kill_all(struct run *r)
 static void
 run_grace_over(uv_timer_t *timer)
 {
-    struct run *r = timer->data;
+    struct psrun_run *r = timer->data;
     uint32_t from = r->state == RUN_ENDING ? r->shards : 0;
 
     for (uint32_t i = from; i < r->shards + r->workers; i++)
-        if (r->members[i].process.alive)
-            run_say(r, "%s did not stop within %.3g s: killed", r->members[i].process.tag.text,
-                    (double)r->plan->settings->grace_ms / 1000);
+        if (r->processes[i].process.alive)
+            run_print(r, "%s did not stop within %.3g s: killed", r->processes[i].process.tag.text,
+                      (double)r->plan->settings->grace_ms / 1000);
     run_each(r, from, r->shards + r->workers, process_kill);
     (void)screen_flush(&r->screen);
 }
 
 static void
-run_ask_to_stop(struct run *r, uint32_t from, uint32_t to)
+run_ask_to_stop(struct psrun_run *r, uint32_t from, uint32_t to)
 {
-    members_forget(r, from, to);
+    run_processes_forget(r, from, to);
     run_each(r, from, to, process_stop);
     uv_timer_start(&r->grace, run_grace_over, (uint64_t)r->plan->settings->grace_ms, 0);
 }
 
 static void
-run_close(struct run *r)
+run_close(struct psrun_run *r)
 {
     bool keep = r->plan->settings->keep_servers && !r->interrupted && run_all_listen(r);
 
@@ -159,7 +159,7 @@ run_take_signals(void (*handler)(int signal))
 }
 
 static void
-run_done(struct run *r)
+run_done(struct psrun_run *r)
 {
     uv_handle_t *handles[] = {(uv_handle_t *)&r->wake, (uv_handle_t *)&r->ready, (uv_handle_t *)&r->grace,
                               (uv_handle_t *)&r->timeout, (uv_handle_t *)&r->again};
@@ -174,37 +174,37 @@ run_done(struct run *r)
 
 /* "2 shards at A,B; 3 workers, 4 threads each" */
 static void
-run_say_cluster(struct run *r)
+run_say_cluster(struct psrun_run *r)
 {
-    uint32_t shards = r->plan->deal.shards, threads = plan_threads(r->plan);
-    char *list = plan_shard_list(r->plan), each[48] = "";
+    uint32_t shards = r->plan->assigned.shards, threads = launch_plan_threads(r->plan);
+    char *list = launch_plan_shard_list(r->plan), each[48] = "";
 
-    if (!r->plan->deal.remote)
+    if (!r->plan->assigned.remote)
         snprintf(each, sizeof each, ", %u thread%s each", threads, threads == 1 ? "" : "s");
     if (shards == 0)
-        run_say(r, "no shards; %u worker%s%s", r->workers, r->workers == 1 ? "" : "s", each);
+        run_print(r, "no shards; %u worker%s%s", r->workers, r->workers == 1 ? "" : "s", each);
     else
-        run_say(r, "%u shard%s at %s%s; %u worker%s%s", shards, shards == 1 ? "" : "s", list,
-                !r->plan->deal.given ? ""
-                : shards == 1        ? ", which runs already"
-                                     : ", which run already",
-                r->workers, r->workers == 1 ? "" : "s", each);
+        run_print(r, "%u shard%s at %s%s; %u worker%s%s", shards, shards == 1 ? "" : "s", list,
+                  !r->plan->assigned.given ? ""
+                  : shards == 1            ? ", which runs already"
+                                           : ", which run already",
+                  r->workers, r->workers == 1 ? "" : "s", each);
     free(list);
 }
 
 static void
-run_work(struct run *r)
+run_work(struct psrun_run *r)
 {
     uv_timer_stop(&r->ready);
     r->state = RUN_WORKING;
     run_say_cluster(r);
     for (uint32_t i = 0; i < r->workers && r->state == RUN_WORKING; i++)
-        member_start(r, &r->members[r->shards + i]);
+        run_process_start(r, &r->processes[r->shards + i]);
 }
 
 /* Take every step that can be taken now. */
 static void
-run_advance(struct run *r)
+run_advance(struct psrun_run *r)
 {
     if ((r->state == RUN_STARTING || r->state == RUN_WORKING) && r->failed) {
         r->state = RUN_ENDING;
@@ -221,14 +221,14 @@ run_advance(struct run *r)
 static void
 run_listening(struct process *p)
 {
-    struct run *r = p->loop->data;
-    struct member *m = member_of(p);
+    struct psrun_run *r = p->loop->data;
+    struct run_process *m = run_process_of(p);
     struct ps_error e;
 
     m->reached = true;
     p->ready[strcspn(p->ready, " ")] = '\0';
-    if (plan_shard_listens(r->plan, member_index(r, m), p->ready, &e) != PS_OK) {
-        run_say(r, "%s cannot be used: %s", p->tag.text, e.text);
+    if (launch_plan_shard_listens(r->plan, run_process_index(r, m), p->ready, &e) != PS_OK) {
+        run_print(r, "%s cannot be used: %s", p->tag.text, e.text);
         run_fail(r, STATUS_NOT_STARTED);
         return;
     }
@@ -237,9 +237,9 @@ run_listening(struct process *p)
 
 /* Its end was wanted: everything is being stopped, or it is a worker that is done. */
 static bool
-run_end_expected(const struct run *r, const struct member *m)
+run_end_expected(const struct psrun_run *r, const struct run_process *m)
 {
-    if (member_is_shard(m))
+    if (run_process_is_shard(m))
         return r->state == RUN_CLOSING;
     return (m->process.ended && m->process.status == 0 && m->process.failure == 0) || r->state == RUN_ENDING ||
            r->state == RUN_CLOSING;
@@ -248,21 +248,21 @@ run_end_expected(const struct run *r, const struct member *m)
 /* It ended uncalled: it is started again, or it ends the run. A shard may not end before the workers, however well it
  * ends. */
 static void
-run_lost(struct run *r, struct member *m)
+run_lost(struct psrun_run *r, struct run_process *m)
 {
     const struct process *p = &m->process;
-    int status = member_say_end(r, m);
+    int status = run_process_report_end(r, m);
 
-    m->reached |= !member_is_shard(m) && (p->ended || (p->began && !p->refused));
-    if (!member_again(r, m, status))
+    m->reached |= !run_process_is_shard(m) && (p->ended || (p->began && !p->refused));
+    if (!run_process_restart(r, m, status))
         run_fail(r, status != 0 ? status : STATUS_NOT_STARTED);
 }
 
 static void
 run_held(struct process *p)
 {
-    struct run *r = p->loop->data;
-    struct member *m = member_of(p);
+    struct psrun_run *r = p->loop->data;
+    struct run_process *m = run_process_of(p);
 
     if (run_end_expected(r, m))
         process_stop(p);
@@ -276,16 +276,16 @@ run_held(struct process *p)
 static void
 run_gone(struct process *p)
 {
-    struct run *r = p->loop->data;
-    struct member *m = member_of(p);
+    struct psrun_run *r = p->loop->data;
+    struct run_process *m = run_process_of(p);
 
     if (m->waiting && p->link_status == 0)
-        member_start(r, m);
+        run_process_start(r, m);
     else if (m->waiting)
-        run_fail(r, member_say_lost(r, m));
-    else if (!p->held && !run_end_expected(r, m))
+        run_fail(r, run_process_report_lost(r, m));
+    else if (!p->dir_held && !run_end_expected(r, m))
         run_lost(r, m);
-    members_start_queued(r);
+    run_processes_start_queued(r);
     run_advance(r);
     (void)screen_flush(&r->screen);
 }
@@ -293,7 +293,7 @@ run_gone(struct process *p)
 static void
 run_output(struct process *p, enum screen_stream stream, enum lines_kind kind, const char *text, size_t len)
 {
-    struct run *r = p->loop->data;
+    struct psrun_run *r = p->loop->data;
 
     if (kind == LINES_WHOLE)
         screen_line(&r->screen, stream, &p->tag, text, len);
@@ -304,10 +304,10 @@ run_output(struct process *p, enum screen_stream stream, enum lines_kind kind, c
 static void
 run_drained(struct process *p)
 {
-    struct run *r = p->loop->data;
+    struct psrun_run *r = p->loop->data;
 
     if (p->began)
-        members_start_queued(r);
+        run_processes_start_queued(r);
     /* Nobody reads our output any more (`psrun ... | head`): end as a program would. */
     if (screen_flush(&r->screen) != PS_OK && !r->interrupted)
         run_interrupt(r, 128 + SIGPIPE);
@@ -326,7 +326,7 @@ run_on_signal(int signal)
 static void
 run_woken(uv_async_t *wake)
 {
-    struct run *r = wake->data;
+    struct psrun_run *r = wake->data;
     bool first = r->signals_seen == 0;
     int signal = run_signal;
 
@@ -334,10 +334,10 @@ run_woken(uv_async_t *wake)
         return;
     r->signals_seen = run_signals;
     if (first) {
-        run_say(r, "stopping all on %s; once more kills them", fate_signal(signal));
+        run_print(r, "stopping all on %s; once more kills them", exit_status_signal(signal));
         run_interrupt(r, 128 + signal);
     } else {
-        run_say(r, "killing all");
+        run_print(r, "killing all");
         run_kill_all(r);
     }
     (void)screen_flush(&r->screen);
@@ -346,29 +346,29 @@ run_woken(uv_async_t *wake)
 static void
 run_too_late(uv_timer_t *timer)
 {
-    struct run *r = timer->data;
+    struct psrun_run *r = timer->data;
 
-    run_say(r, "stopping all: not done within %.3g s (--timeout)", (double)r->plan->settings->timeout_ms / 1000);
+    run_print(r, "stopping all: not done within %.3g s (--timeout)", (double)r->plan->settings->timeout_ms / 1000);
     run_interrupt(r, STATUS_LATE);
     (void)screen_flush(&r->screen);
 }
 
 /* Connecting may take its own time. */
 static uint64_t
-run_ready_ms(const struct run *r)
+run_ready_ms(const struct psrun_run *r)
 {
-    return RUN_READY_MS + (r->plan->deal.remote ? (uint64_t)r->plan->settings->connect_ms : 0);
+    return RUN_READY_MS + (r->plan->assigned.remote ? (uint64_t)r->plan->settings->connect_ms : 0);
 }
 
 static void
 run_not_ready(uv_timer_t *timer)
 {
-    struct run *r = timer->data;
+    struct psrun_run *r = timer->data;
 
     for (uint32_t i = 0; i < r->shards; i++)
-        if (!r->members[i].process.listens)
-            run_say(r, "%s does not listen after %.3g s", r->members[i].process.tag.text,
-                    (double)run_ready_ms(r) / 1000);
+        if (!r->processes[i].process.listens)
+            run_print(r, "%s does not listen after %.3g s", r->processes[i].process.tag.text,
+                      (double)run_ready_ms(r) / 1000);
     run_fail(r, STATUS_NOT_STARTED);
     (void)screen_flush(&r->screen);
 }
@@ -376,17 +376,17 @@ run_not_ready(uv_timer_t *timer)
 /* ---- preparing ---- */
 
 static const struct process_events run_events = {
-    .output = run_output, .drained = run_drained, .listening = run_listening, .held = run_held, .gone = run_gone};
+    .output = run_output, .drained = run_drained, .listening = run_listening, .dir_held = run_held, .gone = run_gone};
 
 static void
-run_init_timer(struct run *r, uv_timer_t *timer)
+run_init_timer(struct psrun_run *r, uv_timer_t *timer)
 {
     uv_timer_init(&r->loop, timer);
     timer->data = r;
 }
 
 static enum ps_err
-run_init(struct run *r, struct ps_error *e)
+run_init(struct psrun_run *r, struct ps_error *e)
 {
     uint32_t n = r->shards + r->workers;
     int err;
@@ -397,20 +397,20 @@ run_init(struct run *r, struct ps_error *e)
     r->screen.prefix = !r->plan->settings->no_prefix;
     r->screen.tag_width = (int)strlen("psrun");
     r->tag = (struct screen_tag){.text = "psrun", .colour = TAG_COLOUR_PSRUN};
-    r->members = calloc(n, sizeof *r->members);
+    r->processes = calloc(n, sizeof *r->processes);
     r->port_fds = calloc(r->workers, sizeof *r->port_fds);
     r->buffer = malloc(PROCESS_READ_SIZE);
-    if (r->members == NULL || r->port_fds == NULL || r->buffer == NULL)
+    if (r->processes == NULL || r->port_fds == NULL || r->buffer == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     if ((err = uv_loop_init(&r->loop)) != 0)
         return ps_fail(e, PS_ERR_IO, "no event loop: %s", uv_strerror(err));
     r->loop.data = r;
-    members_init(r, &run_events);
+    run_processes_init(r, &run_events);
     return PS_OK;
 }
 
 static void
-run_start(struct run *r)
+run_start(struct psrun_run *r)
 {
     uv_async_init(&r->loop, &r->wake, run_woken);
     r->wake.data = r;
@@ -424,28 +424,30 @@ run_start(struct run *r)
     if (r->plan->settings->timeout_ms > 0)
         uv_timer_start(&r->timeout, run_too_late, (uint64_t)r->plan->settings->timeout_ms, 0);
     for (uint32_t i = 0; i < r->shards && !r->failed; i++)
-        member_start(r, &r->members[i]);
+        run_process_start(r, &r->processes[i]);
     if (r->shards == 0)
         run_advance(r);
 }
 
 static void
-run_finish(struct run *r)
+run_finish(struct psrun_run *r)
 {
     screen_finish(&r->screen);
     for (uint32_t i = 0; r->port_fds != NULL && i < r->workers; i++)
         if (r->port_fds[i] > 0)
             close(r->port_fds[i]);
-    free(r->members);
+    free(r->processes);
     free(r->port_fds);
     free(r->buffer);
 }
 
 int
-run_plan(struct plan *plan, const char *exe)
+run_plan(struct launch_plan *plan, const char *exe)
 {
-    struct run r = {
-        .plan = plan, .exe = exe, .shards = plan->deal.given ? 0 : plan->deal.shards, .workers = plan->deal.workers};
+    struct psrun_run r = {.plan = plan,
+                          .exe = exe,
+                          .shards = plan->assigned.given ? 0 : plan->assigned.shards,
+                          .workers = plan->assigned.workers};
     struct ps_error e;
 
     if (run_init(&r, &e) != PS_OK) {
@@ -458,7 +460,7 @@ run_plan(struct plan *plan, const char *exe)
         uv_run(&r.loop, UV_RUN_DEFAULT);
         ps_assert(r.state == RUN_DONE);
     } else {
-        run_say(&r, "%s", e.text);
+        run_print(&r, "%s", e.text);
         r.status = STATUS_NOT_STARTED;
     }
     run_remove_dirs(&r);

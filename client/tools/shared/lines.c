@@ -4,16 +4,16 @@
 #include <string.h>
 
 void
-lines_init(struct lines *l, lines_fn *fn, void *arg)
+lines_init(struct line_reader *l, lines_fn *fn, void *arg)
 {
-    *l = (struct lines){.fn = fn, .arg = arg};
+    *l = (struct line_reader){.fn = fn, .arg = arg};
 }
 
 void
-lines_finish(struct lines *l)
+lines_finish(struct line_reader *l)
 {
     free(l->text);
-    *l = (struct lines){0};
+    *l = (struct line_reader){0};
 }
 
 /* Bytes of the escape sequence at text (ESC and one byte, or ESC [ ... final byte), or 0. */
@@ -53,7 +53,7 @@ lines_cut(const char *text, size_t len, size_t columns, size_t *width)
 }
 
 static bool
-lines_visible(const struct lines *l)
+lines_visible(const struct line_reader *l)
 {
     size_t width;
 
@@ -62,7 +62,7 @@ lines_visible(const struct lines *l)
 }
 
 static void
-lines_clear(struct lines *l)
+lines_clear(struct line_reader *l)
 {
     l->len = 0;
     l->returned = false;
@@ -70,7 +70,7 @@ lines_clear(struct lines *l)
 }
 
 static void
-lines_whole(struct lines *l)
+lines_whole(struct line_reader *l)
 {
     l->fn(l->arg, LINES_WHOLE, l->text, l->len);
     lines_clear(l);
@@ -79,7 +79,7 @@ lines_whole(struct lines *l)
 }
 
 static enum ps_err
-lines_append(struct lines *l, char c)
+lines_append(struct line_reader *l, char c)
 {
     if (l->len == l->size) {
         size_t size = l->size > 0 ? l->size * 2 : 256;
@@ -96,7 +96,7 @@ lines_append(struct lines *l, char c)
 }
 
 static enum ps_err
-lines_take_byte(struct lines *l, char c)
+lines_take_byte(struct line_reader *l, char c)
 {
     if (c == '\n') {
         lines_whole(l);
@@ -117,7 +117,7 @@ lines_take_byte(struct lines *l, char c)
 
 /* Show what stands, if it is to be drawn over. */
 static void
-lines_show(struct lines *l)
+lines_show(struct line_reader *l)
 {
     bool visible = lines_visible(l);
 
@@ -129,7 +129,7 @@ lines_show(struct lines *l)
 }
 
 enum ps_err
-lines_take(struct lines *l, const char *bytes, size_t len)
+lines_take(struct line_reader *l, const char *bytes, size_t len)
 {
     enum ps_err err = PS_OK;
 
@@ -140,7 +140,7 @@ lines_take(struct lines *l, const char *bytes, size_t len)
 }
 
 void
-lines_end(struct lines *l)
+lines_end(struct line_reader *l)
 {
     if (lines_visible(l))
         lines_whole(l);

@@ -22,7 +22,7 @@ enum lines_kind {
 /* text is valid during the call and not terminated. */
 typedef void lines_fn(void *arg, enum lines_kind kind, const char *text, size_t len);
 
-struct lines {
+struct line_reader {
     lines_fn *fn;
     void *arg;
 
@@ -35,14 +35,14 @@ struct lines {
     bool changed;   /* text has changed since then */
 };
 
-void lines_init(struct lines *l, lines_fn *fn, void *arg);
-void lines_finish(struct lines *l); /* accepts a zeroed one */
+void lines_init(struct line_reader *l, lines_fn *fn, void *arg);
+void lines_finish(struct line_reader *l); /* accepts a zeroed one */
 
 /* PS_ERR_NOMEM: the bytes are lost. */
-enum ps_err lines_take(struct lines *l, const char *bytes, size_t len) PS_MUST_USE;
+enum ps_err lines_take(struct line_reader *l, const char *bytes, size_t len) PS_MUST_USE;
 
 /* The stream ended: what is left is a line. */
-void lines_end(struct lines *l);
+void lines_end(struct line_reader *l);
 
 /* How many of the len bytes fit into `columns` of a terminal, and how wide they are: escape sequences take none, any
  * other character one. */

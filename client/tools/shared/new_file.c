@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/tools/shared/heed.h"
+#include "client/tools/shared/interrupt.h"
 #include "common/core/base/hex.h"
 #include "common/system/file_error.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/tools/shared/lines.h"
-#include "client/tools/shared/page.h"
+#include "client/tools/shared/printer.h"
 
 #define SCREEN_CLEAR   "\r\x1b[K"
 #define SCREEN_PLAIN   "\x1b[0m"
@@ -26,7 +26,7 @@ screen_init(struct screen *s, const volatile sig_atomic_t *give_up)
     for (int i = 0; i < 2; i++) {
         s->sides[i].fd = i == SCREEN_OUT ? STDOUT_FILENO : STDERR_FILENO;
         s->sides[i].terminal = isatty(s->sides[i].fd) == 1;
-        s->sides[i].colour = page_coloured(PAGE_AUTO, s->sides[i].terminal, getenv("NO_COLOR"), getenv("TERM"));
+        s->sides[i].colour = printer_coloured(COLOUR_AUTO, s->sides[i].terminal, getenv("NO_COLOR"), getenv("TERM"));
     }
 }
 

@@ -7,16 +7,16 @@
 
 #include "client/tools/shared/lines.h"
 
-struct cell {
+struct table_cell {
     char *text; /* NULL: empty */
     enum paint paint;
 };
 
-struct table {
+struct text_table {
     char *headings[TABLE_COLUMNS_MAX];
     bool right[TABLE_COLUMNS_MAX];
     size_t columns;
-    struct cell *cells; /* [rows × columns] */
+    struct table_cell *cells; /* [rows × columns] */
     size_t rows, rows_size;
     size_t next; /* column of the next cell */
 };
@@ -40,7 +40,7 @@ table_text(const char *text)
 }
 
 static void
-table_add_column(struct table *t, const char *heading, size_t len, bool right)
+table_add_column(struct text_table *t, const char *heading, size_t len, bool right)
 {
     char *text = table_text(heading);
 
@@ -51,7 +51,7 @@ table_add_column(struct table *t, const char *heading, size_t len, bool right)
 }
 
 void
-table_column(struct table *t, const char *heading)
+table_column(struct text_table *t, const char *heading)
 {
     size_t len = strlen(heading);
     bool right = len > 0 && heading[len - 1] == '>';
@@ -59,19 +59,19 @@ table_column(struct table *t, const char *heading)
     table_add_column(t, heading, len - right, right);
 }
 
-static struct table *
+static struct text_table *
 table_empty(void)
 {
-    struct table *t = table_alloc(NULL, 1, sizeof *t);
+    struct text_table *t = table_alloc(NULL, 1, sizeof *t);
 
-    *t = (struct table){0};
+    *t = (struct text_table){0};
     return t;
 }
 
-struct table *
+struct text_table *
 table_new(const char *heading, ...)
 {
-    struct table *t = table_empty();
+    struct text_table *t = table_empty();
     va_list headings;
 
     va_start(headings, heading);
@@ -81,10 +81,10 @@ table_new(const char *heading, ...)
     return t;
 }
 
-struct table *
+struct text_table *
 table_of(const struct command_entry *columns, const char *align)
 {
-    struct table *t = table_empty();
+    struct text_table *t = table_empty();
 
     for (; columns->term != NULL; columns++, align++) {
         ps_assert(*align == 'l' || *align == 'r');
@@ -95,7 +95,7 @@ table_of(const struct command_entry *columns, const char *align)
 }
 
 void
-table_free(struct table *t)
+table_free(struct text_table *t)
 {
     if (t == NULL)
         return;
@@ -108,7 +108,7 @@ table_free(struct table *t)
 }
 
 void
-table_row(struct table *t)
+table_row(struct text_table *t)
 {
     if (t->rows == t->rows_size) {
         t->rows_size = t->rows_size * 2 + 16;
@@ -120,7 +120,7 @@ table_row(struct table *t)
 }
 
 void
-table_cell(struct table *t, const char *format, ...)
+table_cell(struct text_table *t, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -129,22 +129,22 @@ table_cell(struct table *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    page_clean(text);
+    printer_clean(text);
     t->cells[(t->rows - 1) * t->columns + t->next++].text = table_text(text);
 }
 
 void
-table_paint(struct table *t, enum paint paint)
+table_paint(struct text_table *t, enum paint paint)
 {
     ps_assert(t->rows > 0 && t->next > 0);
     t->cells[(t->rows - 1) * t->columns + t->next - 1].paint = paint;
 }
 
 void
-table_dim(struct table *t)
+table_dim(struct text_table *t)
 {
     for (size_t c = 0; c < t->next; c++) {
-        struct cell *cell = &t->cells[(t->rows - 1) * t->columns + c];
+        struct table_cell *cell = &t->cells[(t->rows - 1) * t->columns + c];
 
         if (cell->paint == PAINT_PLAIN)
             cell->paint = PAINT_DIM;
@@ -164,19 +164,21 @@ table_width(const char *text)
 
 /* A cell in what is left of the line. */
 static void
-table_print_cell(const struct cell *cell, bool right, size_t width, size_t room, bool last, const struct page *page)
+table_print_cell(const struct table_cell *cell, bool right, size_t width, size_t room, bool last,
+                 const struct printer *page)
 {
     const char *text = cell->text != NULL ? cell->text : "";
     size_t shown, len = lines_cut(text, strlen(text), room, &shown);
     int pad = (int)(width - MIN(width, shown));
 
-    fprintf(page->out, "%*s%s%.*s%s%*s", right ? pad : 0, "", page_begin(page, cell->paint), (int)len, text,
-            page_end(page, cell->paint), right || last ? 0 : pad, "");
+    fprintf(page->out, "%*s%s%.*s%s%*s", right ? pad : 0, "", printer_begin(page, cell->paint), (int)len, text,
+            printer_end(page, cell->paint), right || last ? 0 : pad, "");
 }
 
 /* Does the line need more columns than there are? */
 static bool
-table_is_cut(const struct table *t, const struct cell cells[], const size_t width[], size_t used, size_t room)
+table_is_cut(const struct text_table *t, const struct table_cell cells[], const size_t width[], size_t used,
+             size_t room)
 {
     size_t need = 0;
 
@@ -188,7 +190,8 @@ table_is_cut(const struct table *t, const struct cell cells[], const size_t widt
 /* One line of cells; nothing is printed after the last that is not empty. Part of a number would be another one: what
  * does not fit is left out, and a '>' in the last column says that there is more. */
 static void
-table_print_row(const struct table *t, const struct cell cells[], const size_t width[], const struct page *page)
+table_print_row(const struct text_table *t, const struct table_cell cells[], const size_t width[],
+                const struct printer *page)
 {
     size_t room = page->columns > 0 ? page->columns : SIZE_MAX, used = t->columns;
     bool cut;
@@ -212,13 +215,13 @@ table_print_row(const struct table *t, const struct cell cells[], const size_t w
 }
 
 void
-table_print(const struct table *t, const struct page *page)
+table_print(const struct text_table *t, const struct printer *page)
 {
-    struct cell headings[TABLE_COLUMNS_MAX];
+    struct table_cell headings[TABLE_COLUMNS_MAX];
     size_t width[TABLE_COLUMNS_MAX];
 
     for (size_t c = 0; c < t->columns; c++) {
-        headings[c] = (struct cell){t->headings[c], PAINT_HEADING};
+        headings[c] = (struct table_cell){t->headings[c], PAINT_HEADING};
         width[c] = table_width(t->headings[c]);
     }
     for (size_t i = 0; i < t->rows * t->columns; i++)

@@ -7,8 +7,8 @@
  * of the last step before the barrier are not among them. So after a power loss the job's data and metrics are of
  * before the barrier, and with it who does the missing steps again would pass without the others. They meet again
  * instead; a worker that was let go, and finds here that nothing has opened, comes again as well
- * (client/api/meeting.h). What that cannot mend: where the others have heard the sums before the power was lost, and
- * done further steps, those steps are in what the one that comes again hears. */
+ * (client/api/step_barrier.h). What that cannot mend: where the others have heard the sums before the power was lost,
+ * and done further steps, those steps are in what the one that comes again hears. */
 #ifndef SERVER_BARRIER_OPENED_H
 #define SERVER_BARRIER_OPENED_H
 

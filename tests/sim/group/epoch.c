@@ -64,7 +64,7 @@ epoch_carries(const struct link_end *l)
 static void
 perform_send(struct epoch *e, struct group_send *s)
 {
-    struct link_frame *f = group_send_room(s);
+    struct link_frame *f = group_send_user_data(s);
     struct link_end *l = e->links[s->to];
 
     *f = (struct link_frame){.epoch = e, .send = s};
@@ -332,7 +332,7 @@ payload_begins(struct link_end *l)
     size_t n = 0;
 
     if (l->state == LINK_UP)
-        group_core_place(l->epoch->core, l->rank, &l->reader.head, &parts, &n);
+        group_core_payload_dest(l->epoch->core, l->rank, &l->reader.head, &parts, &n);
     if (n > 0)
         frame_direct(&l->reader, parts, n);
 }

@@ -154,13 +154,13 @@ plan_op_of(enum job_kind kind)
 static enum ps_err
 start_one(struct world_member *m, struct task_work *t, uint8_t op, uint32_t root, int k)
 {
-    struct group_ask ask = {.op = op,
-                            .in = t->in,
-                            .out = op == AGENDA_SEND ? NULL : t->out,
-                            .count = t->job.count,
-                            .dtype = t->job.dtype,
-                            .reduce = t->job.reduce,
-                            .root = root};
+    struct group_request ask = {.op = op,
+                                .in = t->in,
+                                .out = op == PLAN_KEY_SEND ? NULL : t->out,
+                                .count = t->job.count,
+                                .dtype = t->job.dtype,
+                                .reduce = t->job.reduce,
+                                .root = root};
     struct ps_error e;
     enum ps_err err = group_core_start(m->now->core, &ask, sim_of(m)->now_us / SIM_MS, &t->work[k], &e);
 
@@ -181,8 +181,8 @@ group_script_start(struct world_member *m, struct task_work *t)
     t->started_us = sim_of(m)->now_us;
     if (t->job.kind != JOB_SHIFT)
         (void)start_one(m, t, plan_op_of(t->job.kind), t->job.root, 0);
-    else if (e->ranks > 1 && start_one(m, t, AGENDA_SEND, (e->rank + 1) % e->ranks, 0) == PS_OK)
-        (void)start_one(m, t, AGENDA_RECEIVE, (e->rank + e->ranks - 1) % e->ranks, 1);
+    else if (e->ranks > 1 && start_one(m, t, PLAN_KEY_SEND, (e->rank + 1) % e->ranks, 0) == PS_OK)
+        (void)start_one(m, t, PLAN_KEY_RECEIVE, (e->rank + e->ranks - 1) % e->ranks, 1);
     member_look(m);
     epoch_perform(e);
 }

@@ -13,7 +13,7 @@
 #define TESTS_SIM_GROUP_WORLD_H
 
 #include "client/core/group/group_core.h"
-#include "client/core/plan/agenda.h"
+#include "client/core/plan/plan_schedule.h"
 #include "common/core/cluster/rendezvous_core.h"
 #include "tests/sim/net.h"
 #include "tests/sim/sim.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tools/psctl/query/ask.h"
+#include "client/tools/psctl/query/query_all.h"
 
 static inline json_t *
 answers_kit_report(const char *text)
@@ -18,17 +18,17 @@ answers_kit_report(const char *text)
     return value;
 }
 
-static inline struct answer
+static inline struct shard_answer
 answer_of(uint32_t shard, const char *text)
 {
-    return (struct answer){
+    return (struct shard_answer){
         .shard = shard, .address = shard == 0 ? "a:1" : "b:2", .reached = true, .report = answers_kit_report(text)};
 }
 
-static inline struct answer
+static inline struct shard_answer
 answer_lost(uint32_t shard)
 {
-    struct answer a = {.shard = shard, .address = "c:3"};
+    struct shard_answer a = {.shard = shard, .address = "c:3"};
 
     (void)ps_fail(&a.error, PS_ERR_UNREACHABLE, "connection refused");
     return a;

@@ -7,18 +7,18 @@
 
 /* By the shard's uptime, which is what its counters count along; pid and uptime tell a new process. */
 static double
-rates_seconds(const struct answer *before, const struct answer *now)
+rates_seconds(const struct shard_answer *before, const struct shard_answer *now)
 {
     const json_t *b = json_object_get(before->report, "status"), *n = json_object_get(now->report, "status");
-    uint64_t from = member_number(b, "uptime_ms"), to = member_number(n, "uptime_ms");
+    uint64_t from = field_number(b, "uptime_ms"), to = field_number(n, "uptime_ms");
 
-    if (!before->reached || !now->reached || to <= from || member_number(b, "pid") != member_number(n, "pid"))
+    if (!before->reached || !now->reached || to <= from || field_number(b, "pid") != field_number(n, "pid"))
         return 0;
     return (double)(to - from) / 1000;
 }
 
 enum ps_err
-rates_init(struct rates *r, const struct sample *before, const struct sample *now)
+rates_init(struct rates *r, const struct answer_sample *before, const struct answer_sample *now)
 {
     ps_assert(before == NULL || before->n == now->n);
     *r = (struct rates){.before = before, .now = now};
@@ -28,7 +28,7 @@ rates_init(struct rates *r, const struct sample *before, const struct sample *no
         return PS_OK;
     for (uint32_t i = 0; i < now->n; i++)
         r->seconds[i] = rates_seconds(&before->answers[i], &now->answers[i]);
-    r->variables = places_gather(before->answers, before->n, "variable", &r->variables_len);
+    r->variables = report_entries_gather(before->answers, before->n, "variable", &r->variables_len);
     return r->variables != NULL ? PS_OK : PS_ERR_NOMEM;
 }
 
@@ -54,22 +54,22 @@ rates_stat(const struct rates *r, uint32_t i, const char *name)
     if (r->seconds[i] == 0)
         return NAN;
     before = json_object_get(r->before->answers[i].report, "stats");
-    return rates_between(member_number(before, name), member_number(now, name), r->seconds[i]);
+    return rates_between(field_number(before, name), field_number(now, name), r->seconds[i]);
 }
 
 double
-rates_variable(const struct rates *r, const struct place *variable, const char *name)
+rates_variable(const struct rates *r, const struct report_entry *variable, const char *name)
 {
-    const struct place *before;
+    const struct report_entry *before;
     uint32_t i = 0;
 
     while (i < r->now->n && r->now->answers[i].shard != variable->shard)
         i++;
     if (i == r->now->n || r->seconds[i] == 0)
         return NAN;
-    before = places_find(r->variables, r->variables_len, variable);
-    return rates_between(before != NULL ? member_number(before->report, name) : 0,
-                         member_number(variable->report, name), r->seconds[i]);
+    before = report_entries_find(r->variables, r->variables_len, variable);
+    return rates_between(before != NULL ? field_number(before->report, name) : 0, field_number(variable->report, name),
+                         r->seconds[i]);
 }
 
 double
@@ -81,7 +81,7 @@ rates_add(double sum, double rate)
 }
 
 static uint64_t
-rates_bucket(const struct answer *a, size_t bucket)
+rates_bucket(const struct shard_answer *a, size_t bucket)
 {
     const json_t *age = json_object_get(json_object_get(a->report, "stats"), "age");
 

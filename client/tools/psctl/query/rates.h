@@ -3,27 +3,28 @@
 #ifndef CLIENT_TOOLS_TOP_RATES_H
 #define CLIENT_TOOLS_TOP_RATES_H
 
-#include "client/tools/psctl/query/ask.h"
-#include "client/tools/psctl/query/members.h"
+#include "client/tools/psctl/query/query_all.h"
+#include "client/tools/psctl/query/report_fields.h"
 #include "common/core/base/units.h"
 #include "common/include/psclient/ps_err.h"
 
 struct rates {
-    const struct sample *before, *now; /* borrowed */
-    double *seconds;                   /* [now->n] between a shard's two answers, by its own clock; 0: not known */
-    struct place *variables;           /* before's, sorted */
+    const struct answer_sample *before, *now; /* borrowed */
+    double *seconds;                /* [now->n] between a shard's two answers, by its own clock; 0: not known */
+    struct report_entry *variables; /* before's, sorted */
     size_t variables_len;
 };
 
 /* before may be NULL. PS_ERR_NOMEM. rates_finish() accepts one that failed. */
-enum ps_err rates_init(struct rates *r, const struct sample *before, const struct sample *now) PS_MUST_USE;
+enum ps_err rates_init(struct rates *r, const struct answer_sample *before,
+                       const struct answer_sample *now) PS_MUST_USE;
 void rates_finish(struct rates *r);
 
 /* Of a counter in shard i's stats, per second. */
 double rates_stat(const struct rates *r, uint32_t i, const char *name);
 
 /* Of a counter in a variable's report on one shard. A variable that is new counts from 0. */
-double rates_variable(const struct rates *r, const struct place *variable, const char *name);
+double rates_variable(const struct rates *r, const struct report_entry *variable, const char *name);
 
 /* The sum of those that are known; NAN when none is. Starts from NAN. */
 double rates_add(double sum, double rate);

@@ -10,7 +10,7 @@
 
 /* What the tables are made from. */
 struct top_source {
-    const struct sample *now;
+    const struct answer_sample *now;
     struct rates rates;
     struct worker_sum *workers; /* all, by job and number */
     size_t workers_len;
@@ -31,11 +31,11 @@ struct top_worker *top_workers(const struct top_source *src, size_t *len);
 size_t top_variables_count(const struct top_source *src);
 
 /* Tables of the first `shown` rows in the order of sort. */
-struct table *top_shards_table(const struct top_source *src, size_t shown);
-struct table *top_workers_table(struct top_worker *workers, size_t len, enum top_sort sort, size_t shown);
-struct table *top_variables_table(const struct top_source *src, size_t shown);
+struct text_table *top_shards_table(const struct top_source *src, size_t shown);
+struct text_table *top_workers_table(struct top_worker *workers, size_t len, enum top_sort sort, size_t shown);
+struct text_table *top_variables_table(const struct top_source *src, size_t shown);
 
 /* A line for each job whose workers add something up, at most so many. Returns how many. */
-size_t top_print_sums(const struct top_source *src, size_t most, const struct page *page);
+size_t top_print_sums(const struct top_source *src, size_t most, const struct printer *page);
 
 #endif

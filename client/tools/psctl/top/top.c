@@ -10,8 +10,8 @@
 #include "client/tools/psctl/views/views.h"
 #include "common/core/base/units.h"
 
-const unsigned top_queries = ASK_BIT(PS_QUERY_STATUS) | ASK_BIT(PS_QUERY_STATS) | ASK_BIT(PS_QUERY_JOBS) |
-                             ASK_BIT(PS_QUERY_WORKERS) | ASK_BIT(PS_QUERY_BLOCKED) | ASK_BIT(PS_QUERY_VARIABLES);
+const unsigned top_queries = QUERY_BIT(PS_QUERY_STATUS) | QUERY_BIT(PS_QUERY_STATS) | QUERY_BIT(PS_QUERY_JOBS) |
+                             QUERY_BIT(PS_QUERY_WORKERS) | QUERY_BIT(PS_QUERY_BLOCKED) | QUERY_BIT(PS_QUERY_VARIABLES);
 
 #define HEAD_LINES 3
 #define SUMS_MAX   4  /* jobs whose workers' metrics are shown */
@@ -35,9 +35,9 @@ count_jobs(const struct top_source *src, size_t *over)
 
     *over = 0;
     for (size_t i = 0; i < src->workers_len; i++) {
-        const char *job = member_text(src->workers[i].first, "job");
+        const char *job = field_text(src->workers[i].first, "job");
 
-        if (i > 0 && strcmp(member_text(src->workers[i - 1].first, "job"), job) == 0)
+        if (i > 0 && strcmp(field_text(src->workers[i - 1].first, "job"), job) == 0)
             continue;
         n++;
         *over += top_is_over(src, job);
@@ -81,31 +81,31 @@ over_text(const struct top_source *src, size_t over, char *out, size_t size)
 }
 
 static const char *
-cluster_name(const struct sample *now)
+cluster_name(const struct answer_sample *now)
 {
     for (uint32_t i = 0; i < now->n; i++)
         if (now->answers[i].reached)
-            return member_text(json_object_get(now->answers[i].report, "status"), "cluster");
+            return field_text(json_object_get(now->answers[i].report, "status"), "cluster");
     return "?";
 }
 
 static void
-print_cluster(const struct top_source *src, const struct page *page)
+print_cluster(const struct top_source *src, const struct printer *page)
 {
-    const struct sample *now = src->now;
+    const struct answer_sample *now = src->now;
     uint32_t up = answers_reached(now->answers, now->n);
     size_t over, jobs = count_jobs(src, &over);
     char states[128], hidden[64];
 
     states_text(src, states, sizeof states);
     over_text(src, over, hidden, sizeof hidden);
-    page_line(page,
-              up < now->n                      ? PAINT_FAULT
-              : count_state(src, "lapsed") > 0 ? PAINT_WARNING
-                                               : PAINT_PLAIN,
-              "cluster \"%s\": %u of %u shard%s up, %zu job%s%s, %zu worker%s%s", cluster_name(now), up, now->n,
-              now->n == 1 ? "" : "s", jobs, jobs == 1 ? "" : "s", hidden, src->workers_len,
-              src->workers_len == 1 ? "" : "s", states);
+    printer_line(page,
+                 up < now->n                      ? PAINT_FAULT
+                 : count_state(src, "lapsed") > 0 ? PAINT_WARNING
+                                                  : PAINT_PLAIN,
+                 "cluster \"%s\": %u of %u shard%s up, %zu job%s%s, %zu worker%s%s", cluster_name(now), up, now->n,
+                 now->n == 1 ? "" : "s", jobs, jobs == 1 ? "" : "s", hidden, src->workers_len,
+                 src->workers_len == 1 ? "" : "s", states);
 }
 
 static double
@@ -131,7 +131,7 @@ age_text(const uint64_t ages[RATES_BUCKETS], double share, struct units *out)
 }
 
 static void
-print_rates(const struct rates *r, const struct page *page)
+print_rates(const struct rates *r, const struct printer *page)
 {
     static const char *const pushes[] = {"pushes_applied"}, *const pushed[] = {"pushed_bytes"},
                              *const pulled[] = {"pulled_bytes"},
@@ -142,11 +142,11 @@ print_rates(const struct rates *r, const struct page *page)
     struct units u[7];
 
     rates_ages(r, ages);
-    page_line(page, PAINT_PLAIN, "%s pushes/s, %s pushed, %s pulled", rates_text(sum_of(r, pushes, 1), &u[0]),
-              rates_bytes_text(sum_of(r, pushed, 1), &u[1]), rates_bytes_text(sum_of(r, pulled, 1), &u[2]));
-    page_line(page, refusals > 0 ? PAINT_WARNING : PAINT_PLAIN, "%s refused/s, %s dropped/s, age median %s, 99th %s",
-              rates_text(refusals, &u[3]), rates_text(sum_of(r, dropped, ARRAY_LEN(dropped)), &u[4]),
-              age_text(ages, 0.5, &u[5]), age_text(ages, 0.99, &u[6]));
+    printer_line(page, PAINT_PLAIN, "%s pushes/s, %s pushed, %s pulled", rates_text(sum_of(r, pushes, 1), &u[0]),
+                 rates_bytes_text(sum_of(r, pushed, 1), &u[1]), rates_bytes_text(sum_of(r, pulled, 1), &u[2]));
+    printer_line(page, refusals > 0 ? PAINT_WARNING : PAINT_PLAIN, "%s refused/s, %s dropped/s, age median %s, 99th %s",
+                 rates_text(refusals, &u[3]), rates_text(sum_of(r, dropped, ARRAY_LEN(dropped)), &u[4]),
+                 age_text(ages, 0.5, &u[5]), age_text(ages, 0.99, &u[6]));
 }
 
 /* ---- fitting ---- */
@@ -185,7 +185,7 @@ rows_shown(size_t want, size_t got)
 }
 
 static void
-print_section(struct table *t, size_t s, size_t want, size_t got, const struct page *page)
+print_section(struct text_table *t, size_t s, size_t want, size_t got, const struct printer *page)
 {
     size_t shown = rows_shown(want, got);
 
@@ -194,12 +194,12 @@ print_section(struct table *t, size_t s, size_t want, size_t got, const struct p
         table_print(t, page);
     }
     if (got > 0 && shown < want)
-        page_line(page, PAINT_PLAIN, "... %zu more %s", want - shown, section_names[s]);
+        printer_line(page, PAINT_PLAIN, "... %zu more %s", want - shown, section_names[s]);
     table_free(t);
 }
 
 static void
-print_sections(const struct top_source *src, size_t rows, const struct page *page)
+print_sections(const struct top_source *src, size_t rows, const struct printer *page)
 {
     size_t want[SECTIONS] = {src->now->n, 0, top_variables_count(src)}, got[SECTIONS];
     struct top_worker *workers = top_workers(src, &want[WORKERS]);
@@ -215,15 +215,15 @@ print_sections(const struct top_source *src, size_t rows, const struct page *pag
 }
 
 void
-top_print(const struct sample *before, const struct sample *now, const struct top_choice *choice, size_t rows,
-          const struct page *page)
+top_print(const struct answer_sample *before, const struct answer_sample *now, const struct top_choice *choice,
+          size_t rows, const struct printer *page)
 {
     struct top_source src = {.now = now, .sort = choice->sort, .all = choice->all};
     size_t sums;
 
     src.workers = worker_sums(now->answers, now->n, &src.workers_len);
     if (rates_init(&src.rates, before, now) != PS_OK) {
-        page_line(page, PAINT_FAULT, "out of memory");
+        printer_line(page, PAINT_FAULT, "out of memory");
     } else {
         print_cluster(&src, page);
         print_rates(&src.rates, page);

@@ -12,8 +12,8 @@
 #ifndef CLIENT_TOOLS_TOP_TOP_H
 #define CLIENT_TOOLS_TOP_TOP_H
 
-#include "client/tools/psctl/query/ask.h"
-#include "client/tools/shared/page.h"
+#include "client/tools/psctl/query/query_all.h"
+#include "client/tools/shared/printer.h"
 
 /* What TOP needs to know: STATUS, STATS, JOBS, WORKERS, BLOCKED, VARIABLES. */
 extern const unsigned top_queries;
@@ -30,11 +30,11 @@ struct top_choice {
 };
 
 /* rows: lines at most, 0: as many as there are. before: NULL when there was none, then there are no rates. */
-void top_print(const struct sample *before, const struct sample *now, const struct top_choice *choice, size_t rows,
-               const struct page *page);
+void top_print(const struct answer_sample *before, const struct answer_sample *now, const struct top_choice *choice,
+               size_t rows, const struct printer *page);
 
 /* psctl's document of the shards' answers to TOP, each with "per_second": the rates of its counters since before, null
  * where one is not known. The caller's. */
-json_t *top_json(const struct sample *before, const struct sample *now);
+json_t *top_json(const struct answer_sample *before, const struct answer_sample *now);
 
 #endif

@@ -4,7 +4,7 @@
 #include "common/core/base/units.h"
 
 void
-cell_bytes(struct table *t, uint64_t bytes)
+cell_bytes(struct text_table *t, uint64_t bytes)
 {
     struct units u;
 
@@ -12,7 +12,7 @@ cell_bytes(struct table *t, uint64_t bytes)
 }
 
 void
-cell_count(struct table *t, uint64_t count)
+cell_count(struct text_table *t, uint64_t count)
 {
     struct units u;
 
@@ -20,7 +20,7 @@ cell_count(struct table *t, uint64_t count)
 }
 
 void
-cell_of(struct table *t, uint64_t part, uint64_t whole)
+cell_of(struct text_table *t, uint64_t part, uint64_t whole)
 {
     struct units a, b;
 
@@ -28,14 +28,14 @@ cell_of(struct table *t, uint64_t part, uint64_t whole)
 }
 
 void
-table_print_free(struct table *t, const struct page *page)
+table_print_free(struct text_table *t, const struct printer *page)
 {
     table_print(t, page);
     table_free(t);
 }
 
 void
-cell_rate(struct table *t, double per_second)
+cell_rate(struct text_table *t, double per_second)
 {
     struct units u;
 
@@ -43,7 +43,7 @@ cell_rate(struct table *t, double per_second)
 }
 
 void
-cell_rate_bytes(struct table *t, double bytes_per_second)
+cell_rate_bytes(struct text_table *t, double bytes_per_second)
 {
     struct units u;
 

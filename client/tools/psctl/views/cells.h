@@ -4,14 +4,14 @@
 
 #include "client/tools/shared/table.h"
 
-void cell_bytes(struct table *t, uint64_t bytes);
-void cell_count(struct table *t, uint64_t count);
-void cell_of(struct table *t, uint64_t part, uint64_t whole); /* "2.00 MiB of 1.00 GiB" */
+void cell_bytes(struct text_table *t, uint64_t bytes);
+void cell_count(struct text_table *t, uint64_t count);
+void cell_of(struct text_table *t, uint64_t part, uint64_t whole); /* "2.00 MiB of 1.00 GiB" */
 
 /* Cells of figures that may not be known: "-". */
-void cell_rate(struct table *t, double per_second);
-void cell_rate_bytes(struct table *t, double bytes_per_second);
+void cell_rate(struct text_table *t, double per_second);
+void cell_rate_bytes(struct text_table *t, double bytes_per_second);
 
-void table_print_free(struct table *t, const struct page *page);
+void table_print_free(struct text_table *t, const struct printer *page);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef CLIENT_TOOLS_HEALTH_H
 #define CLIENT_TOOLS_HEALTH_H
 
-#include "client/tools/psctl/query/ask.h"
+#include "client/tools/psctl/query/query_all.h"
 
 #define HEALTH_STORE_WARN 90 /* percent of its memory that a shard's store may use before status says so */
 #define HEALTH_STORE_FULL 95 /* and before --check fails */
@@ -11,6 +11,6 @@
 unsigned health_store_percent(const json_t *status);
 
 /* True when the shard was reached, does not drain and has room. Otherwise why says what is wrong with it. */
-bool health_check(const struct answer *a, char *why, size_t size);
+bool health_check(const struct shard_answer *a, char *why, size_t size);
 
 #endif

@@ -9,7 +9,7 @@
 #include "common/core/base/pattern.h"
 #include "common/core/base/units.h"
 
-const unsigned ranking_queries = ASK_BIT(PS_QUERY_VARIABLES) | ASK_BIT(PS_QUERY_STATUS);
+const unsigned ranking_queries = QUERY_BIT(PS_QUERY_VARIABLES) | QUERY_BIT(PS_QUERY_STATUS);
 
 /* Counters that have rates, in the order of their columns; then others. */
 enum figure { PUSHES, PUSHED, PULLS, PULLED, RATED, REFUSED = RATED, DROPPED, BYTES, AGES, FIGURES };
@@ -27,7 +27,7 @@ static const struct {
     [AGES] = {"ages", NULL},
 };
 
-struct row {
+struct ranking_row {
     const json_t *first; /* a report, for what is the same everywhere */
     uint64_t sum[FIGURES], version;
     double rate[FIGURES]; /* NAN: not known */
@@ -36,24 +36,24 @@ struct row {
 };
 
 static void
-row_add(struct row *row, const struct rates *r, const struct place *p)
+row_add(struct ranking_row *row, const struct rates *r, const struct report_entry *p)
 {
     for (int f = 0; f < FIGURES; f++) {
-        row->sum[f] += member_number(p->report, figures[f].member);
+        row->sum[f] += field_number(p->report, figures[f].member);
         row->rate[f] = rates_add(row->rate[f], rates_variable(r, p, figures[f].member));
     }
-    row->version = MAX(row->version, member_number(p->report, "version_max"));
+    row->version = MAX(row->version, field_number(p->report, "version_max"));
 }
 
 /* NAN: it was never pushed. */
 static double
-row_age(const struct row *row)
+row_age(const struct ranking_row *row)
 {
     return row->sum[PUSHES] > 0 ? (double)row->sum[AGES] / (double)row->sum[PUSHES] : NAN;
 }
 
 static double
-row_key(const struct row *row, enum ranking_by by)
+row_key(const struct ranking_row *row, enum ranking_by by)
 {
     static const enum figure of[] = {
         [RANKING_BYTES] = BYTES,   [RANKING_PUSHES] = PUSHES,   [RANKING_PUSHED] = PUSHED,  [RANKING_PULLS] = PULLS,
@@ -67,24 +67,25 @@ row_key(const struct row *row, enum ranking_by by)
 }
 
 static int
-compare(const void *a, const void *b)
+ranking_compare(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct ranking_row *x = a, *y = b;
 
     return x->key != y->key ? (x->key < y->key) - (x->key > y->key) : (x->order > y->order) - (x->order < y->order);
 }
 
 /* Those of one variable stand together. */
 static size_t
-fill(struct row *rows, const struct rates *r, const struct place *places, size_t len, const char *pattern)
+ranking_fill(struct ranking_row *rows, const struct rates *r, const struct report_entry *places, size_t len,
+             const char *pattern)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++) {
-        if (pattern != NULL && !pattern_matches(pattern, member_text(places[i].report, "name")))
+        if (pattern != NULL && !pattern_matches(pattern, field_text(places[i].report, "name")))
             continue;
-        if (i == 0 || n == 0 || !place_same(&places[i - 1], &places[i])) {
-            rows[n] = (struct row){.first = places[i].report, .order = n};
+        if (i == 0 || n == 0 || !report_entry_same(&places[i - 1], &places[i])) {
+            rows[n] = (struct ranking_row){.first = places[i].report, .order = n};
             for (int f = 0; f < FIGURES; f++)
                 rows[n].rate[f] = NAN;
             n++;
@@ -95,32 +96,33 @@ fill(struct row *rows, const struct rates *r, const struct place *places, size_t
 }
 
 /* All that the pattern names, sorted, the caller's; NULL when out of memory, which reads as none. */
-static struct row *
-rank(const struct sample *before, const struct sample *now, const struct ranking_choice *choice, size_t *n)
+static struct ranking_row *
+ranking_rank(const struct answer_sample *before, const struct answer_sample *now, const struct ranking_choice *choice,
+             size_t *n)
 {
     size_t len = 0;
-    struct place *places = places_gather(now->answers, now->n, "variable", &len);
-    struct row *rows = calloc(len + 1, sizeof *rows);
+    struct report_entry *places = report_entries_gather(now->answers, now->n, "variable", &len);
+    struct ranking_row *rows = calloc(len + 1, sizeof *rows);
     struct rates rates;
 
     *n = 0;
     if (rates_init(&rates, before, now) == PS_OK && rows != NULL)
-        *n = fill(rows, &rates, places, len, choice->pattern);
+        *n = ranking_fill(rows, &rates, places, len, choice->pattern);
     rates_finish(&rates);
     free(places);
     for (size_t i = 0; i < *n; i++)
         rows[i].key = row_key(&rows[i], choice->by);
     if (*n > 0)
-        qsort(rows, *n, sizeof *rows, compare);
+        qsort(rows, *n, sizeof *rows, ranking_compare);
     return rows;
 }
 
 static void
-row_print(struct table *t, const struct row *row)
+row_print(struct text_table *t, const struct ranking_row *row)
 {
     table_row(t);
-    table_cell(t, "%s", member_text(row->first, "job"));
-    table_cell(t, "%s", member_text(row->first, "name"));
+    table_cell(t, "%s", field_text(row->first, "job"));
+    table_cell(t, "%s", field_text(row->first, "name"));
     cell_bytes(t, row->sum[BYTES]);
     cell_count(t, row->version);
     for (int f = 0; f < RATED; f++) {
@@ -136,16 +138,16 @@ row_print(struct table *t, const struct row *row)
     cell_count(t, row->sum[REFUSED]);
     table_paint(t, row->sum[REFUSED] > 0 ? PAINT_WARNING : PAINT_PLAIN);
     cell_count(t, row->sum[DROPPED]);
-    table_cell(t, "%s", member_text(row->first, "optimizer"));
+    table_cell(t, "%s", field_text(row->first, "optimizer"));
 }
 
 void
-ranking_print(const struct sample *before, const struct sample *now, const struct ranking_choice *choice,
-              const struct page *page)
+ranking_print(const struct answer_sample *before, const struct answer_sample *now, const struct ranking_choice *choice,
+              const struct printer *page)
 {
     size_t n;
-    struct row *rows = rank(before, now, choice, &n);
-    struct table *t = table_of(output_ranking, "llrrrrrrrrrrrrrl");
+    struct ranking_row *rows = ranking_rank(before, now, choice, &n);
+    struct text_table *t = table_of(output_ranking, "llrrrrrrrrrrrrrl");
     struct units u;
 
     for (size_t i = 0; i < MIN(n, choice->top); i++)
@@ -156,7 +158,7 @@ ranking_print(const struct sample *before, const struct sample *now, const struc
         fprintf(page->out, "no variables\n");
     table_free(t);
     if (n > choice->top)
-        page_line(page, PAINT_DIM, "and %s more", units_count(n - choice->top, &u));
+        printer_line(page, PAINT_DIM, "and %s more", units_count(n - choice->top, &u));
     free(rows);
 }
 
@@ -167,13 +169,13 @@ real_or_null(double value)
 }
 
 static json_t *
-row_json(const struct row *row)
+row_json(const struct ranking_row *row)
 {
     const json_t *dims = json_object_get(row->first, "dims");
     json_t *object =
-        json_pack("{s:s,s:s,s:o,s:I,s:I}", "job", member_text(row->first, "job"), "name",
-                  member_text(row->first, "name"), "dims", dims != NULL ? json_deep_copy(dims) : json_array(), "bytes",
-                  (json_int_t)row->sum[BYTES], "version", (json_int_t)row->version);
+        json_pack("{s:s,s:s,s:o,s:I,s:I}", "job", field_text(row->first, "job"), "name", field_text(row->first, "name"),
+                  "dims", dims != NULL ? json_deep_copy(dims) : json_array(), "bytes", (json_int_t)row->sum[BYTES],
+                  "version", (json_int_t)row->version);
 
     for (int f = 0; f < BYTES; f++) {
         json_object_set_new(object, figures[f].member, json_integer((json_int_t)row->sum[f]));
@@ -181,15 +183,15 @@ row_json(const struct row *row)
             json_object_set_new(object, figures[f].rate, real_or_null(row->rate[f]));
     }
     json_object_set_new(object, "age", real_or_null(row_age(row)));
-    json_object_set_new(object, "optimizer", json_string(member_text(row->first, "optimizer")));
+    json_object_set_new(object, "optimizer", json_string(field_text(row->first, "optimizer")));
     return object;
 }
 
 json_t *
-ranking_json(const struct sample *before, const struct sample *now, const struct ranking_choice *choice)
+ranking_json(const struct answer_sample *before, const struct answer_sample *now, const struct ranking_choice *choice)
 {
     size_t n;
-    struct row *rows = rank(before, now, choice, &n);
+    struct ranking_row *rows = ranking_rank(before, now, choice, &n);
     json_t *list = json_array();
 
     for (size_t i = 0; i < MIN(n, choice->top); i++)

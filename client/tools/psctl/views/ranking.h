@@ -4,8 +4,8 @@
 #ifndef CLIENT_TOOLS_VIEWS_RANKING_H
 #define CLIENT_TOOLS_VIEWS_RANKING_H
 
-#include "client/tools/psctl/query/ask.h"
-#include "client/tools/shared/page.h"
+#include "client/tools/psctl/query/query_all.h"
+#include "client/tools/shared/printer.h"
 
 enum ranking_by {
     RANKING_BYTES,
@@ -29,12 +29,13 @@ struct ranking_choice {
 extern const unsigned ranking_queries;
 
 /* before: NULL when there was none, then there are no rates. */
-void ranking_print(const struct sample *before, const struct sample *now, const struct ranking_choice *choice,
-                   const struct page *page);
+void ranking_print(const struct answer_sample *before, const struct answer_sample *now,
+                   const struct ranking_choice *choice, const struct printer *page);
 
 /* [{"job", "name", "dims", "bytes", "version", "pushes", "pushed_bytes", "pulls", "pulled_bytes", "age", "refused",
  * "dropped", "pushes_per_second", "pushed_bytes_per_second", "pulls_per_second", "pulled_bytes_per_second",
  * "optimizer"}], the first in rank first; null is what is not known. The caller's. */
-json_t *ranking_json(const struct sample *before, const struct sample *now, const struct ranking_choice *choice);
+json_t *ranking_json(const struct answer_sample *before, const struct answer_sample *now,
+                     const struct ranking_choice *choice);
 
 #endif

@@ -2,16 +2,16 @@
 #ifndef CLIENT_TOOLS_VIEWS_VIEWS_H
 #define CLIENT_TOOLS_VIEWS_VIEWS_H
 
-#include "client/tools/psctl/query/ask.h"
-#include "client/tools/shared/page.h"
+#include "client/tools/psctl/query/query_all.h"
+#include "client/tools/shared/printer.h"
 
-void view_status(const struct answer *answers, uint32_t n, const struct page *page);
-void view_variables(const struct answer *answers, uint32_t n, const struct page *page);
-void view_stats(const struct answer *answers, uint32_t n, const struct page *page);
-void view_workers(const struct answer *answers, uint32_t n, const struct page *page);
-void view_blocked(const struct answer *answers, uint32_t n, const struct page *page);
-void view_jobs(const struct answer *answers, uint32_t n, const struct page *page);
-void view_ping(const struct answer *answers, uint32_t n, const struct page *page);
+void view_status(const struct shard_answer *answers, uint32_t n, const struct printer *page);
+void view_variables(const struct shard_answer *answers, uint32_t n, const struct printer *page);
+void view_stats(const struct shard_answer *answers, uint32_t n, const struct printer *page);
+void view_workers(const struct shard_answer *answers, uint32_t n, const struct printer *page);
+void view_blocked(const struct shard_answer *answers, uint32_t n, const struct printer *page);
+void view_jobs(const struct shard_answer *answers, uint32_t n, const struct printer *page);
+void view_ping(const struct shard_answer *answers, uint32_t n, const struct printer *page);
 
 /* "0", "1", "2-3", "4-7": the ages that a bucket of the histogram counts. */
 void age_range(size_t bucket, char *out, size_t size);
@@ -25,6 +25,6 @@ bool blocked_has_clock(const json_t *report);
 struct ping_summary {
     double least, median, most;
 };
-struct ping_summary ping_sum_up(const struct answer *a);
+struct ping_summary ping_sum_up(const struct shard_answer *a);
 
 #endif

@@ -10,12 +10,12 @@ worker_sum_add(struct worker_sum *w, const json_t *report)
 
     if (first)
         w->first = report;
-    w->connected = (first || w->connected) && member_flag(report, "connected");
-    w->lapsed = w->lapsed || member_flag(report, "lapsed");
-    w->evicted = w->evicted || member_flag(report, "evicted");
-    w->finished = w->finished || member_flag(report, "finished");
-    w->clock = first ? member_number(report, "clock") : MIN(w->clock, member_number(report, "clock"));
-    w->unresolved += member_number(report, "unresolved");
+    w->connected = (first || w->connected) && field_flag(report, "connected");
+    w->lapsed = w->lapsed || field_flag(report, "lapsed");
+    w->evicted = w->evicted || field_flag(report, "evicted");
+    w->finished = w->finished || field_flag(report, "finished");
+    w->clock = first ? field_number(report, "clock") : MIN(w->clock, field_number(report, "clock"));
+    w->unresolved += field_number(report, "unresolved");
 }
 
 const char *
@@ -29,15 +29,15 @@ worker_sum_state(const struct worker_sum *w)
 }
 
 struct worker_sum *
-worker_sums(const struct answer *answers, uint32_t n, size_t *len)
+worker_sums(const struct shard_answer *answers, uint32_t n, size_t *len)
 {
     size_t places_len;
-    struct place *places = places_gather(answers, n, "worker", &places_len);
+    struct report_entry *places = report_entries_gather(answers, n, "worker", &places_len);
     struct worker_sum *workers = calloc(places_len + 1, sizeof *workers);
 
     *len = 0;
     for (size_t i = 0; workers != NULL && i < places_len; i++) {
-        *len += i == 0 || !place_same(&places[i - 1], &places[i]);
+        *len += i == 0 || !report_entry_same(&places[i - 1], &places[i]);
         worker_sum_add(&workers[*len - 1], places[i].report);
     }
     free(places);
@@ -52,7 +52,7 @@ worker_sums_count(const struct worker_sum *workers, size_t len, const char *job)
     for (size_t i = 0; i < len; i++) {
         const struct worker_sum *w = &workers[i];
 
-        if (strcmp(member_text(w->first, "job"), job) != 0)
+        if (strcmp(field_text(w->first, "job"), job) != 0)
             continue;
         counts.finished += w->finished;
         counts.lapsed += w->lapsed && !w->finished;

@@ -3,7 +3,7 @@
 #ifndef CLIENT_TOOLS_VIEWS_WORKER_SUM_H
 #define CLIENT_TOOLS_VIEWS_WORKER_SUM_H
 
-#include "client/tools/psctl/query/members.h"
+#include "client/tools/psctl/query/report_fields.h"
 
 struct worker_sum {
     const json_t *first;                       /* a WorkerReport, for its job and number */
@@ -15,7 +15,7 @@ void worker_sum_add(struct worker_sum *w, const json_t *report);
 const char *worker_sum_state(const struct worker_sum *w); /* "live", "away", "lapsed", "evicted", "finished" */
 
 /* All workers, by job and number; the caller frees them. NULL when out of memory, which reads as none. */
-struct worker_sum *worker_sums(const struct answer *answers, uint32_t n, size_t *len);
+struct worker_sum *worker_sums(const struct shard_answer *answers, uint32_t n, size_t *len);
 
 /* How many of a job are in which state; live are also those that are away: their lease holds. */
 struct worker_counts {

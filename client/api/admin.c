@@ -1,0 +1,233 @@
+/* The public calls that ask and change shards rather than train: queries, pings, sets, drains, saves. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/api/broadcast_query.h"
+#include "common/core/wire/wire_text.h"
+
+struct ps_op *
+admin_query_new(ps_client *c, struct ps_error *e)
+{
+    struct ps_op *op = call_new(c);
+
+    if (op == NULL)
+        ps_fail(e, PS_ERR_NOMEM, "no memory to ask");
+    return op;
+}
+
+void
+admin_query_free(struct ps_op *op)
+{
+    ps_client *c = op->client;
+
+    core_op_free(c->core, op->core);
+    client_perform(c);
+    call_free(op);
+}
+
+/* ---- Queries ---- */
+
+/* One page of a report; within client_enter(). */
+static enum ps_err
+query_page(ps_client *c, uint32_t shard, enum ps_query query, const char *job, char *after, size_t after_size,
+           uint64_t timeout_ms, struct json_report **report, bool *more, struct ps_error *e)
+{
+    struct ps_op *op = admin_query_new(c, e);
+    enum ps_err err;
+
+    if (op == NULL)
+        return PS_ERR_NOMEM;
+    if ((err = core_query(c->core, shard, query, job, after, &op->core, e)) != PS_OK) {
+        call_free(op);
+        return err;
+    }
+    client_perform(c);
+    if ((err = call_wait(op, timeout_ms, e)) == PS_OK &&
+        (err = report_add(report, core_op_answer(op->core), more, after, after_size)) != PS_OK)
+        ps_fail(e, err, "no memory for the report");
+    admin_query_free(op);
+    return err;
+}
+
+enum ps_err
+ps_client_query(ps_client *c, uint32_t shard, enum ps_query query, const char *job, int timeout_ms, char **json,
+                struct ps_error *error)
+{
+    char after[2 * PS_NAME_MAX + 2] = "";
+    struct json_report *report = NULL;
+    uint64_t deadline, now;
+    bool more = true;
+    enum ps_err err;
+
+    if ((err = call_need(c, json, error)) != PS_OK)
+        return err;
+    *json = NULL;
+    client_enter(c);
+    now = uv_hrtime() / 1000000;
+    deadline = now + client_timeout(c, timeout_ms);
+    while (err == PS_OK && more) {
+        err = query_page(c, shard, query, job, after, sizeof(after), deadline - MIN(now, deadline), &report, &more,
+                         error);
+        now = uv_hrtime() / 1000000;
+    }
+    if (err == PS_OK && (*json = report_text(report)) == NULL)
+        err = ps_fail(error, PS_ERR_NOMEM, "no memory for the report");
+    report_free(report);
+    client_leave(c);
+    return err;
+}
+
+enum ps_err
+ps_client_ping(ps_client *c, uint32_t shard, int timeout_ms, double *microseconds, struct ps_error *error)
+{
+    struct ps_op *op;
+    uint64_t start;
+    enum ps_err err;
+
+    if ((err = call_need(c, microseconds, error)) != PS_OK)
+        return err;
+    client_enter(c);
+    start = uv_hrtime();
+    err = PS_ERR_NOMEM;
+    if ((op = admin_query_new(c, error)) != NULL)
+        err = call_started(op, core_ping(c->core, shard, &op->core, error), &op);
+    if (err == PS_OK) {
+        err = call_wait(op, client_timeout(c, timeout_ms), error);
+        *microseconds = (double)(uv_hrtime() - start) / 1000;
+        admin_query_free(op);
+    }
+    client_leave(c);
+    return err;
+}
+
+/* ---- Changes ---- */
+
+enum ps_err
+ps_client_set(ps_client *c, const struct ps_setting *setting, int timeout_ms, uint64_t *variables,
+              struct ps_error *error)
+{
+    struct ps_op *op;
+    enum ps_err err;
+
+    if ((err = call_need(c, setting, error)) != PS_OK)
+        return err;
+    client_enter(c);
+    err = PS_ERR_NOMEM;
+    if ((op = admin_query_new(c, error)) != NULL)
+        err = call_started(op, core_set(c->core, setting, &op->core, error), &op);
+    if (err == PS_OK) {
+        err = call_wait(op, client_timeout(c, timeout_ms), error);
+        if (variables != NULL)
+            *variables = core_op_variables(op->core);
+        admin_query_free(op);
+    }
+    client_leave(c);
+    return err;
+}
+
+enum ps_err
+ps_client_drain(ps_client *c, uint32_t shard, int timeout_ms, struct ps_error *error)
+{
+    struct ps_op *op;
+    enum ps_err err;
+
+    if ((err = call_need(c, c, error)) != PS_OK)
+        return err;
+    client_enter(c);
+    err = PS_ERR_NOMEM;
+    if ((op = admin_query_new(c, error)) != NULL)
+        err = call_started(op, core_drain(c->core, shard, &op->core, error), &op);
+    if (err == PS_OK) {
+        err = call_wait(op, client_timeout(c, timeout_ms), error);
+        admin_query_free(op);
+    }
+    client_leave(c);
+    return err;
+}
+
+/* ---- Evictions ---- */
+
+static enum ps_err
+take_evicted(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    Psd__Evicted *m = psd__evicted__unpack(NULL, answer.len, answer.data);
+    struct ps_evict_report *out = arg;
+
+    if (m == NULL)
+        return broadcast_query_unreadable(shard, e);
+    *out = (struct ps_evict_report){.found = m->found, .live = m->live, .clock = m->clock};
+    snprintf(out->agent, sizeof out->agent, "%s", m->agent);
+    psd__evicted__free_unpacked(m, NULL);
+    return PS_OK;
+}
+
+/* What the shard would refuse is told here, before it is asked. */
+static enum ps_err
+check_evict(const char *job, uint32_t task, struct ps_error *e)
+{
+    enum ps_err err = wire_name_check("job", job, e);
+
+    if (err == PS_OK && task >= WIRE_WORKERS_MAX)
+        err = ps_fail(e, PS_ERR_INVALID, "worker %u: a job has at most %u workers", task, WIRE_WORKERS_MAX);
+    return err;
+}
+
+enum ps_err
+ps_client_evict(ps_client *c, uint32_t shard, const char *job, uint32_t task, int timeout_ms,
+                struct ps_evict_report *report, struct ps_error *error)
+{
+    Psd__Evict message = PSD__EVICT__INIT;
+    struct ps_evict_report room;
+    struct call_deadline limit;
+    struct broadcast_query a = {.limit = &limit,
+                                .type = MSG_EVICT,
+                                .message = &message.base,
+                                .take = take_evicted,
+                                .arg = report != NULL ? report : &room};
+    enum ps_err err;
+
+    if ((err = call_need(c, c, error)) != PS_OK)
+        return err;
+    job = job != NULL ? job : c->options.job;
+    if ((err = check_evict(job, task, error)) != PS_OK)
+        return err;
+    message.job = (char *)job;
+    message.task = task;
+    limit = call_deadline_of(c, timeout_ms);
+    return broadcast_query_run(&a, shard, 1, error);
+}
+
+/* ---- Saves ---- */
+
+static enum ps_err
+take_saved(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    Psd__SaveDone *m = psd__save_done__unpack(NULL, answer.len, answer.data);
+    struct ps_save_report *out = arg;
+
+    if (m == NULL)
+        return broadcast_query_unreadable(shard, e);
+    *out = (struct ps_save_report){.save = m->save, .blocks = m->blocks, .bytes = m->bytes, .ms = m->ms};
+    psd__save_done__free_unpacked(m, NULL);
+    return PS_OK;
+}
+
+enum ps_err
+ps_client_save(ps_client *c, uint32_t shard, int timeout_ms, struct ps_save_report *report, struct ps_error *error)
+{
+    Psd__Save message = PSD__SAVE__INIT;
+    struct ps_save_report room;
+    struct call_deadline limit;
+    struct broadcast_query a = {.limit = &limit,
+                                .type = MSG_SAVE,
+                                .message = &message.base,
+                                .take = take_saved,
+                                .arg = report != NULL ? report : &room};
+    enum ps_err err;
+
+    if ((err = call_need(c, c, error)) != PS_OK)
+        return err;
+    limit = call_deadline_of(c, timeout_ms);
+    return broadcast_query_run(&a, shard, 1, error);
+}

@@ -1,0 +1,22 @@
+/* What ends a loop's sleep at a time. It is set anew only when it must ring sooner, since one that rings early does no
+ * harm; and it repeats, since uv_run() may let it ring before it goes to sleep, and must not sleep without it then.
+ *
+ *     loop_timer_init(&a, &loop);
+ *     loop_timer_set(&a, due_ms);  uv_run(&loop, UV_RUN_ONCE);
+ *     loop_timer_close(&a);         // and a turn of the loop */
+#ifndef CLIENT_LOOP_TIMER_H
+#define CLIENT_LOOP_TIMER_H
+
+#include <uv.h>
+
+struct loop_timer {
+    uv_timer_t timer;
+    uint64_t due_ms; /* 0: not set, or it rang */
+};
+
+void loop_timer_init(struct loop_timer *a, uv_loop_t *loop);
+void loop_timer_set(struct loop_timer *a, uint64_t due_ms); /* in the loop's time */
+void loop_timer_stop(struct loop_timer *a);
+void loop_timer_close(struct loop_timer *a);
+
+#endif

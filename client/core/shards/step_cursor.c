@@ -1,0 +1,99 @@
+#include "client/core/shards/step_cursor.h"
+
+#include <inttypes.h>
+
+#include "client/core/shards/shard_link.h"
+
+int
+step_cursor_compare(const struct ps_cursor *a, const struct ps_cursor *b)
+{
+    if (a->epoch != b->epoch)
+        return a->epoch < b->epoch ? -1 : 1;
+    return (a->position > b->position) - (a->position < b->position);
+}
+
+struct ps_cursor
+step_cursor_welcomed(const Psd__Cursor *m)
+{
+    return m != NULL ? (struct ps_cursor){m->epoch, m->position} : (struct ps_cursor){0};
+}
+
+/* In this round: where a shard has yet to hear that it has begun, nothing counts. */
+static struct ps_cursor
+place_of(const struct core *c, const struct shard_link *l)
+{
+    return l->round == c->round ? l->cursor : (struct ps_cursor){0};
+}
+
+void
+step_cursor_join(struct core *c)
+{
+    struct step_cursor *p = &c->step_cursor;
+
+    *p = (struct step_cursor){.begins = place_of(c, &c->links[0])};
+    for (uint32_t i = 1; i < c->config.shards; i++) {
+        struct ps_cursor at = place_of(c, &c->links[i]);
+
+        if (step_cursor_compare(&at, &p->begins) < 0 || MUTATION(PLACE_OF_LAST))
+            p->begins = at;
+    }
+}
+
+enum ps_err
+step_cursor_check(const struct core *c, const struct ps_cursor *cursor, struct ps_error *e)
+{
+    const struct step_cursor *p = &c->step_cursor;
+
+    if (cursor == NULL)
+        return PS_OK;
+    if (step_cursor_compare(cursor, &p->begins) <= 0)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "push: the cursor %" PRIu64 ":%" PRIu64 " does not rise: this step begins at %" PRIu64
+                       ":%" PRIu64,
+                       cursor->epoch, cursor->position, p->begins.epoch, p->begins.position);
+    if (p->given && step_cursor_compare(cursor, &p->ends) != 0)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "push: the cursor %" PRIu64 ":%" PRIu64 " is not that of this step's earlier pushes, %" PRIu64
+                       ":%" PRIu64 "; tick between steps",
+                       cursor->epoch, cursor->position, p->ends.epoch, p->ends.position);
+    return PS_OK;
+}
+
+void
+step_cursor_give(struct core *c, const struct ps_cursor *cursor)
+{
+    if (cursor == NULL)
+        return;
+    c->step_cursor.ends = *cursor;
+    c->step_cursor.given = true;
+}
+
+void
+step_cursor_push(const struct core *c, struct core_op *op)
+{
+    op->with_cursor = true;
+    op->begins = c->step_cursor.begins;
+    op->ends = c->step_cursor.ends;
+}
+
+void
+step_cursor_tick(struct core *c, struct core_op *op)
+{
+    op->with_cursor = c->step_cursor.given;
+    op->ends = c->step_cursor.ends;
+    if (c->step_cursor.given)
+        c->step_cursor.begins = c->step_cursor.ends;
+    c->step_cursor.given = false;
+}
+
+uint64_t
+core_round(const struct core *c)
+{
+    return c->round;
+}
+
+struct ps_cursor
+core_cursor(const struct core *c)
+{
+    return c->step_cursor.begins;
+}

@@ -1,0 +1,45 @@
+/* Where this worker's data goes on: the cursors of its steps. Pure.
+ *
+ *     joined: the smallest cursor among the shards' welcomes        tick
+ *          begins ─────────── a step's pushes give: ends ───────────► begins
+ *
+ * Each push of a step carries both ends of the step's data, so that a block that has counted it in an earlier life of
+ * the worker can tell. */
+#ifndef CLIENT_STEP_CURSOR_H
+#define CLIENT_STEP_CURSOR_H
+
+#include "client/include/psclient/psclient.h"
+#include "common/core/base/base.h"
+#include "proto/psd.pb-c.h"
+
+struct core;
+struct core_op;
+
+struct step_cursor {
+    struct ps_cursor begins; /* of this step's data: where the step before ended */
+    struct ps_cursor ends;   /* when a push of this step gave it */
+    bool given;
+};
+
+/* Negative: a is before b; positive: behind it. */
+int step_cursor_compare(const struct ps_cursor *a, const struct ps_cursor *b);
+
+/* As a shard has it; NULL: {0, 0}. */
+struct ps_cursor step_cursor_welcomed(const Psd__Cursor *m);
+
+/* Every shard has welcomed this incarnation, c->round is known. */
+void step_cursor_join(struct core *c);
+
+/* Whether a push of this step may give it; NULL: gives none. */
+enum ps_err step_cursor_check(const struct core *c, const struct ps_cursor *cursor, struct ps_error *e) PS_MUST_USE;
+
+/* A push of this step gives it. NULL: gives none. */
+void step_cursor_give(struct core *c, const struct ps_cursor *cursor);
+
+/* A push that gave it starts. */
+void step_cursor_push(const struct core *c, struct core_op *op);
+
+/* The step is over with this tick. */
+void step_cursor_tick(struct core *c, struct core_op *op);
+
+#endif

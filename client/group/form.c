@@ -1,0 +1,133 @@
+/* The group's side of meeting: what it was opened with becomes a rendezvous, and the loop runs until that is over. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "client/group/group_state.h"
+#include "client/group/rendezvous/rendezvous.h"
+
+struct group_form {
+    struct rendezvous *rendezvous;
+};
+
+/* ---- Which machine this is ---- */
+
+static bool
+read_boot(char *out, size_t size)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    return out[0] != '\0';
+}
+
+/* A boot of a machine, and the network that its processes see: those of two containers may have nothing in common. What
+ * can really be shared is tried by who shares it. Without /proc it is like no other. */
+void
+form_host(char out[GROUP_HOST_MAX])
+{
+    char boot[48], net[48];
+    ssize_t n = readlink("/proc/self/ns/net", net, sizeof net - 1);
+
+    net[n > 0 ? n : 0] = '\0';
+    out[0] = '\0';
+    if (read_boot(boot, sizeof boot) && n > 0)
+        snprintf(out, GROUP_HOST_MAX, "%s %s", boot, net);
+}
+
+/* ---- Meeting ---- */
+
+static uint64_t
+random_seed(void)
+{
+    uint64_t seed;
+
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
+        seed = uv_hrtime() ^ (uint64_t)getpid() << 32;
+    return seed;
+}
+
+static enum ps_err
+form_prepare(ps_group *g, struct ps_error *e)
+{
+    struct rendezvous_config config = {.pool = &g->pool,
+                                       .acceptor = &g->acceptor,
+                                       .cluster = g->cluster,
+                                       .credentials = &g->credentials,
+                                       .name = g->options.name,
+                                       .listen = g->options.listen,
+                                       .congestion = g->options.congestion,
+                                       .incarnation = g->options.incarnation,
+                                       .seed = random_seed()};
+
+    enum ps_err err;
+
+    if (g->form != NULL)
+        return PS_OK;
+    if ((g->form = calloc(1, sizeof *g->form)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+    form_host(config.host);
+    if ((err = rendezvous_new(&config, &g->form->rendezvous, e)) == PS_OK)
+        return PS_OK;
+    free(g->form);
+    g->form = NULL;
+    return err;
+}
+
+static bool
+has_failed(const ps_group *g)
+{
+    return g->core != NULL && group_core_state(g->core, NULL) != PS_OK;
+}
+
+static bool
+is_over(void *arg)
+{
+    const ps_group *g = arg;
+
+    return rendezvous_over(g->form->rendezvous) || has_failed(g);
+}
+
+enum ps_err
+form_meet(ps_group *g, const struct rendezvous_ask *ask, struct group_membership *out, struct ps_error *e)
+{
+    struct rendezvous *r;
+    enum ps_err err;
+
+    if ((err = form_prepare(g, e)) != PS_OK)
+        return err;
+    r = g->form->rendezvous;
+    rendezvous_start(r, ask);
+    (void)group_run_until(g, is_over, g, UINT64_MAX); /* it ends itself, by the deadline */
+    if (!has_failed(g))
+        return rendezvous_take(r, out, e);
+    rendezvous_give_up(r);
+    if (rendezvous_take(r, out, NULL) == PS_OK)
+        group_membership_finish(out);
+    return group_core_state(g->core, e);
+}
+
+static bool
+is_closed(void *arg)
+{
+    return rendezvous_closed(arg);
+}
+
+void
+form_finish(ps_group *g)
+{
+    if (g->form == NULL)
+        return;
+    rendezvous_close(g->form->rendezvous);
+    (void)group_run_until(g, is_closed, g->form->rendezvous, UINT64_MAX);
+    rendezvous_free(g->form->rendezvous);
+    free(g->form);
+    g->form = NULL;
+}

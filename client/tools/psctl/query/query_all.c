@@ -1,0 +1,249 @@
+#include "client/tools/psctl/query/query_all.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/system/now.h"
+#include "common/system/thread.h"
+#include "common/system/trace_file.h"
+
+struct query_all {
+    const struct shard_question *question;
+    struct shard_answer *answers;
+    uint32_t n;
+    atomic_uint next; /* the next shard that nobody asks yet */
+};
+
+/* A client of this shard alone: one that does not answer must not keep the others from it. */
+static enum ps_err
+query_all_open(const struct shard_answer *a, int timeout_ms, ps_client **client, struct ps_error *e)
+{
+    struct ps_client_options options = {
+        .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = timeout_ms};
+    ps_cluster *cluster;
+    enum ps_err err;
+
+    if ((err = ps_cluster_from_list(a->address, 1, 0, &cluster, e)) != PS_OK)
+        return err;
+    err = ps_client_open(cluster, &options, client, e);
+    ps_cluster_free(cluster);
+    return err;
+}
+
+/* Reports of different queries have nothing in common but "kind" and "more", and lists that are empty but in one. */
+static void
+query_all_merge(struct shard_answer *a, json_t *report)
+{
+    bool more = json_is_true(json_object_get(report, "more")) || json_is_true(json_object_get(a->report, "more"));
+    const char *name;
+    json_t *value;
+
+    if (a->report == NULL) {
+        a->report = report;
+        return;
+    }
+    json_object_foreach(report, name, value)
+    {
+        if (!json_is_array(value) || json_array_size(value) > 0)
+            json_object_set(a->report, name, value);
+    }
+    json_object_set_new(a->report, "more", json_boolean(more));
+    json_decref(report);
+}
+
+#define CLOCK_PINGS 8
+
+/* Its now_ns was half a round trip after the question left; of some round trips the quickest waited for the least. */
+static enum ps_err
+query_all_clock(const struct shard_question *q, ps_client *client, uint64_t asked_ns, struct shard_answer *a)
+{
+    const json_t *now_ns = json_object_get(json_object_get(a->report, "timeline"), "now_ns");
+    double us, least_us = 1e9;
+    enum ps_err err = PS_OK;
+
+    for (int i = 0; err == PS_OK && i < CLOCK_PINGS; i++) {
+        err = ps_client_ping(client, 0, q->timeout_ms, &us, &a->error);
+        least_us = MIN(least_us, err == PS_OK ? us : least_us);
+    }
+    a->ahead_ns = json_integer_value(now_ns) - (int64_t)asked_ns - (int64_t)(least_us * 500);
+    return err;
+}
+
+static enum ps_err
+query_all_query(const struct shard_question *q, enum ps_query query, ps_client *client, struct shard_answer *a)
+{
+    uint64_t asked_ns = monotonic_ns();
+    json_error_t where;
+    json_t *report;
+    char *text;
+    enum ps_err err;
+
+    if ((err = ps_client_query(client, 0, query, q->job, q->timeout_ms, &text, &a->error)) != PS_OK)
+        return err;
+    report = json_loads(text, 0, &where);
+    ps_free(text);
+    if (report == NULL)
+        return ps_fail(&a->error, PS_ERR_INTERNAL, "the report is not valid JSON: %s", where.text);
+    query_all_merge(a, report);
+    return query == PS_QUERY_TIMELINE ? query_all_clock(q, client, asked_ns, a) : PS_OK;
+}
+
+static enum ps_err
+query_all_queries(const struct shard_question *q, ps_client *client, struct shard_answer *a)
+{
+    enum ps_err err = PS_OK;
+
+    for (unsigned query = 0; err == PS_OK && q->queries >> query != 0; query++)
+        if (q->queries & QUERY_BIT(query))
+            err = query_all_query(q, (enum ps_query)query, client, a);
+    return err;
+}
+
+static enum ps_err
+query_all_pings(const struct shard_question *q, ps_client *client, struct shard_answer *a)
+{
+    enum ps_err err = PS_OK;
+
+    if ((a->pings = calloc(q->pings, sizeof *a->pings)) == NULL)
+        return ps_fail(&a->error, PS_ERR_NOMEM, "out of memory");
+    while (err == PS_OK && a->pings_len < q->pings) {
+        err = ps_client_ping(client, 0, q->timeout_ms, &a->pings[a->pings_len], &a->error);
+        a->pings_len += err == PS_OK;
+    }
+    return err;
+}
+
+static enum ps_err
+query_all_drain(const struct shard_question *q, ps_client *client, struct shard_answer *a)
+{
+    return ps_client_drain(client, 0, q->timeout_ms, &a->error);
+}
+
+static enum ps_err
+query_all_save(const struct shard_question *q, ps_client *client, struct shard_answer *a)
+{
+    return ps_client_save(client, 0, q->timeout_ms, &a->saved, &a->error);
+}
+
+static enum ps_err
+query_all_evict(const struct shard_question *q, ps_client *client, struct shard_answer *a)
+{
+    return ps_client_evict(client, 0, q->job, q->task, q->timeout_ms, &a->evicted, &a->error);
+}
+
+/* To its client every shard is shard 0; people know it by its place in the list. */
+static void
+query_all_rename(const struct shard_answer *a, char *text, size_t size)
+{
+    char *at = strstr(text, "shard 0 at "), rest[PS_ERROR_TEXT_MAX];
+    size_t used;
+
+    if (at == NULL)
+        return;
+    used = (size_t)(at - text);
+    snprintf(rest, sizeof rest, "%s", at + strlen("shard 0"));
+    snprintf(at, size - used, "shard %u%s", a->shard, rest);
+}
+
+/* Who prints an answer says whose it is: the sentence need not begin with it. */
+static void
+query_all_trim(const struct shard_answer *a, char *text)
+{
+    char who[256];
+    int len = snprintf(who, sizeof who, "shard %u at %s: ", a->shard, a->address);
+
+    if (strncmp(text, who, (size_t)len) == 0)
+        memmove(text, text + len, strlen(text + len) + 1);
+}
+
+static void
+query_all_shard(const struct shard_question *q, struct shard_answer *a)
+{
+    static enum ps_err (*const asks[])(const struct shard_question *q, ps_client *client,
+                                       struct shard_answer *a) = {[QUERY_QUERIES] = query_all_queries,
+                                                                  [QUERY_PINGS] = query_all_pings,
+                                                                  [QUERY_DRAIN] = query_all_drain,
+                                                                  [QUERY_SAVE] = query_all_save,
+                                                                  [QUERY_EVICT] = query_all_evict};
+    ps_client *client;
+    enum ps_err err;
+
+    if ((err = query_all_open(a, q->timeout_ms, &client, &a->error)) == PS_OK) {
+        err = asks[q->kind](q, client, a);
+        ps_client_close(client);
+    }
+    a->reached = err == PS_OK;
+    if (err != PS_OK) {
+        query_all_rename(a, a->error.text, sizeof a->error.text);
+        query_all_trim(a, a->error.text);
+        query_all_rename(a, a->error.peer, sizeof a->error.peer);
+    }
+}
+
+static void *
+query_all_thread(void *arg)
+{
+    struct query_all *ask = arg;
+    uint32_t i;
+
+    while ((i = atomic_fetch_add(&ask->next, 1)) < ask->n)
+        query_all_shard(ask->question, &ask->answers[i]);
+    return NULL;
+}
+
+/* This thread asks too, so that it works when no other can be had. Pings go one shard after the other: threads that
+ * compete for a core would measure each other. */
+static void
+query_all_run(struct query_all *ask)
+{
+    pthread_t threads[QUERY_THREADS_MAX];
+    uint32_t wanted = ask->question->kind == QUERY_PINGS ? 0 : MIN(ask->n - 1, (uint32_t)QUERY_THREADS_MAX),
+             started = 0;
+
+    while (started < wanted && thread_start(&threads[started], query_all_thread, ask) == 0)
+        started++;
+    query_all_thread(ask);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+enum ps_err
+query_all_shards(const ps_cluster *cluster, uint32_t first, uint32_t n, const struct shard_question *question,
+                 struct shard_answer **answers, struct ps_error *e)
+{
+    struct query_all ask = {.question = question, .n = n};
+
+    ps_assert(n >= 1 && first + n <= ps_cluster_shards(cluster));
+    if ((ask.answers = calloc(ask.n, sizeof *ask.answers)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < ask.n; i++) {
+        ask.answers[i].address = ps_cluster_shard_address(cluster, first + i);
+        ask.answers[i].shard = first + i;
+        ask.answers[i].kind = question->kind;
+    }
+    query_all_run(&ask);
+    *answers = ask.answers;
+    return PS_OK;
+}
+
+void
+answers_free(struct shard_answer *answers, uint32_t n)
+{
+    for (uint32_t i = 0; answers != NULL && i < n; i++) {
+        json_decref(answers[i].report);
+        free(answers[i].pings);
+    }
+    free(answers);
+}
+
+uint32_t
+answers_reached(const struct shard_answer *answers, uint32_t n)
+{
+    uint32_t reached = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        reached += answers[i].reached;
+    return reached;
+}

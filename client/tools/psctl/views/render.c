@@ -1,0 +1,141 @@
+#include "client/tools/psctl/views/render.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tools/psctl/views/views.h"
+#include "common/core/base/utf8.h"
+
+static const char *const render_names[VIEWS] = {
+    [VIEW_STATUS] = "status",   [VIEW_VARIABLES] = "variables", [VIEW_STATS] = "stats", [VIEW_WORKERS] = "workers",
+    [VIEW_BLOCKED] = "blocked", [VIEW_JOBS] = "jobs",           [VIEW_PING] = "ping"};
+
+const char *
+render_name(enum view_kind kind)
+{
+    ps_assert(kind < VIEWS);
+    return render_names[kind];
+}
+
+void
+render_unreached(const struct shard_answer *answers, uint32_t n, const struct printer *page)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!answers[i].reached)
+            printer_line(page, PAINT_FAULT, "not reached: shard %u at %s: %s", answers[i].shard, answers[i].address,
+                         answers[i].error.text);
+}
+
+void
+render_tables(enum view_kind kind, const struct shard_answer *answers, uint32_t n, const struct printer *page)
+{
+    static void (*const prints[VIEWS])(const struct shard_answer *answers, uint32_t n, const struct printer *page) = {
+        [VIEW_STATUS] = view_status,   [VIEW_VARIABLES] = view_variables, [VIEW_STATS] = view_stats,
+        [VIEW_WORKERS] = view_workers, [VIEW_BLOCKED] = view_blocked,     [VIEW_JOBS] = view_jobs,
+        [VIEW_PING] = view_ping,
+    };
+    bool any = false;
+
+    ps_assert(kind < VIEWS);
+    for (uint32_t i = 0; i < n; i++)
+        any = any || answers[i].reached;
+    if (any || kind == VIEW_STATUS)
+        prints[kind](answers, n, page);
+    render_unreached(answers, n, page);
+}
+
+json_t *
+render_text(const char *text)
+{
+    char *clean = strdup(text);
+    json_t *string;
+
+    if (clean == NULL)
+        return NULL;
+    utf8_clean(clean);
+    string = json_string(clean);
+    free(clean);
+    return string;
+}
+
+static json_t *
+error_json(const struct ps_error *e)
+{
+    return json_pack("{s:s,s:o,s:o}", "code", ps_err_name(e->code), "text", render_text(e->text), "peer",
+                     render_text(e->peer));
+}
+
+static json_t *
+ping_json(const struct shard_answer *a)
+{
+    struct ping_summary s = ping_sum_up(a);
+
+    return json_pack("{s:i,s:f,s:f,s:f}", "count", (int)a->pings_len, "min_us", s.least, "median_us", s.median,
+                     "max_us", s.most);
+}
+
+static json_t *
+saved_json(const struct ps_save_report *s)
+{
+    return json_pack("{s:I,s:I,s:I,s:I}", "save", (json_int_t)s->save, "blocks", (json_int_t)s->blocks, "bytes",
+                     (json_int_t)s->bytes, "ms", (json_int_t)s->ms);
+}
+
+static json_t *
+evicted_json(const struct ps_evict_report *r)
+{
+    return json_pack("{s:b,s:b,s:I,s:o}", "found", r->found, "live", r->live, "clock", (json_int_t)r->clock, "agent",
+                     render_text(r->agent));
+}
+
+static json_t *
+answer_json(const struct shard_answer *a, bool reports)
+{
+    json_t *object =
+        json_pack("{s:i,s:o,s:b}", "shard", (int)a->shard, "address", render_text(a->address), "reached", a->reached);
+
+    if (!a->reached)
+        json_object_set_new(object, "error", error_json(&a->error));
+    if (a->report != NULL && reports)
+        json_object_set(object, "report", a->report);
+    if (a->pings_len > 0)
+        json_object_set_new(object, "ping", ping_json(a));
+    if (a->saved.save > 0)
+        json_object_set_new(object, "saved", saved_json(&a->saved));
+    if (a->kind == QUERY_EVICT && a->reached)
+        json_object_set_new(object, "evicted", evicted_json(&a->evicted));
+    return object;
+}
+
+json_t *
+render_document(const char *command, const struct shard_answer *answers, uint32_t n, bool reports)
+{
+    json_t *shards = json_array();
+    int not_reached = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        json_array_append_new(shards, answer_json(&answers[i], reports));
+        not_reached += !answers[i].reached;
+    }
+    return json_pack("{s:s,s:o,s:i}", "command", command, "shards", shards, "not_reached", not_reached);
+}
+
+json_t *
+render_error_document(const char *command, const struct ps_error *e)
+{
+    return json_pack("{s:s,s:o}", "command", command, "error", error_json(e));
+}
+
+void
+render_print_document(json_t *document, const struct printer *page)
+{
+    json_dumpf(document, page->out, JSON_INDENT(2));
+    fputc('\n', page->out);
+    json_decref(document);
+}
+
+void
+render_json(const char *command, const struct shard_answer *answers, uint32_t n, const struct printer *page)
+{
+    render_print_document(render_document(command, answers, n, true), page);
+}

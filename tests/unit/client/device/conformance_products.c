@@ -1,0 +1,178 @@
+/* Rows: memory and copies; dense layers, biases, sparse rows. */
+#include "tests/unit/client/device/conformance_kit.h"
+
+#include "client/device/device_staging.h"
+
+/* ---- Memory and copies ---- */
+
+void
+conform_copies(struct conformance *c)
+{
+    /* The last goes through buffers, in several pieces, where there are any. */
+    const size_t lengths[] = {1, 63, 64, 4097, ps_device_is_host(c->device) ? 100003 : 9437189};
+
+    for (size_t k = 0; k < ARRAY_LEN(lengths); k++) {
+        size_t n = lengths[k];
+        uint8_t *bytes = conformance_host(c, n), *zeros = conformance_host(c, n);
+        void *a, *b = on_device(c, n);
+
+        for (size_t i = 0; i < n; i++)
+            bytes[i] = (uint8_t)(i * 31 + i / 255 + k);
+        conformance_same(c, "new memory", n, b, zeros);
+        a = conformance_uploaded(c, bytes, n);
+        memset(bytes, 0xab, n); /* the upload has read it */
+        for (size_t i = 0; i < n; i++)
+            bytes[i] = (uint8_t)(i * 31 + i / 255 + k);
+        conformance_same(c, "uploaded", n, a, bytes);
+        ps_device_copy(c->device, b, a, n);
+        conformance_same(c, "copied", n, b, bytes);
+        c->device->ops->zero(c->device, a, n);
+        conformance_same(c, "zeroed", n, a, zeros);
+    }
+}
+
+void
+conform_staging(struct conformance *c)
+{
+    struct ps_error e;
+
+    EACH_SIZE(i)
+    {
+        size_t n = sizes[i] * 1000 + i, size = n * sizeof(float);
+        float *x = conformance_floats(c, n, 1), *on = on_device(c, size), *y = nans_on(c, n), *there, *back;
+
+        conformance_must(c, device_staging_alloc(c->device, size, (void **)&there, &e), &e);
+        conformance_must(c, device_staging_alloc(c->device, size, (void **)&back, &e), &e);
+        memcpy(there, x, size);
+        device_send(c->device, on, there, size);
+        ps_relu_forward(c->device, n, on, y);
+        conformance_must(c, device_fetch(c->device, back, y, size, &e), &e);
+        ps_relu_forward(c->device, n, on, on);
+        conformance_must(c, device_fetched(c->device, &e), &e);
+        for (size_t k = 0; k < n; k++)
+            if (back[k] != (x[k] < 0 ? 0 : x[k]))
+                conformance_fail(c, "fetched[%zu] of %zu: %g", k, n, (double)back[k]);
+        conformance_must(c, ps_device_finish(c->device, &e), &e);
+        conformance_same(c, "again", size, on, back);
+        device_staging_free(c->device, there);
+        device_staging_free(c->device, back);
+    }
+}
+
+/* ---- Dense, sparse, bias ---- */
+
+/* c: [m, n] = a b + start, by strides. */
+static double *
+products_product(struct conformance *c, size_t m, size_t n, size_t k, const float *a, size_t a_row, size_t a_column,
+                 const float *b, size_t b_row, size_t b_column, const float *start)
+{
+    double *want = conformance_host(c, m * n * sizeof *want);
+
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = start != NULL ? (double)start[j] : 0;
+
+            for (size_t t = 0; t < k; t++)
+                sum += (double)a[i * a_row + t * a_column] * (double)b[t * b_row + j * b_column];
+            want[i * n + j] = sum;
+        }
+    return want;
+}
+
+static void
+check_dense(struct conformance *c, size_t rows, size_t in, size_t out, bool with_bias)
+{
+    float *x = conformance_floats(c, rows * in, 1), *w = conformance_floats(c, in * out, 1),
+          *b = conformance_floats(c, out, 1);
+    float *dy = conformance_floats(c, rows * out, 1), *y = nans_on(c, rows * out), *dx = nans_on(c, rows * in);
+    float *dw = nans_on(c, in * out), *db = nans_on(c, out);
+    float *x_on = floats_on(c, rows * in, x), *w_on = floats_on(c, in * out, w), *dy_on = floats_on(c, rows * out, dy);
+
+    ps_dense_forward(c->device, rows, in, out, x_on, w_on, with_bias ? floats_on(c, out, b) : NULL, y);
+    conformance_near(c, "y", rows * out, y,
+                     products_product(c, rows, out, in, x, in, 1, w, out, 1, with_bias ? b : NULL), in);
+    ps_dense_backward(c->device, rows, in, out, x_on, w_on, dy_on, with_bias ? dx : NULL, dw, with_bias ? db : NULL);
+    conformance_near(c, "dw", in * out, dw, products_product(c, in, out, rows, x, 1, in, dy, out, 1, NULL), rows);
+    if (!with_bias)
+        return;
+    conformance_near(c, "dx", rows * in, dx, products_product(c, rows, in, out, dy, out, 1, w, 1, out, NULL), out);
+    conformance_near(c, "db", out, db, column_sums(c, rows, out, dy), rows);
+}
+
+void
+conform_dense(struct conformance *c)
+{
+    EACH_SIZE(i)
+    EACH_SIZE(j)
+    {
+        check_dense(c, sizes[i], sizes[j], sizes[(i + j) % SIZES], (i + j) % 2 == 0);
+        give_back(c);
+    }
+}
+
+void
+conform_bias(struct conformance *c)
+{
+    EACH_SIZE(i)
+    EACH_SIZE(j)
+    {
+        size_t rows = sizes[i] * (i == j ? 17 : 1), n = sizes[j];
+        float *x = conformance_floats(c, rows * n, 1), *b = conformance_floats(c, n, 1), *y = floats_on(c, rows * n, x),
+              *db = nans_on(c, n);
+        double *want = conformance_host(c, rows * n * sizeof *want);
+
+        for (size_t k = 0; k < rows * n; k++)
+            want[k] = (double)x[k] + (double)b[k % n];
+        ps_bias_backward(c->device, rows, n, y, db);
+        conformance_near(c, "db", n, db, column_sums(c, rows, n, x), rows / 8);
+        ps_bias_forward(c->device, rows, n, y, floats_on(c, n, b), y); /* in place */
+        conformance_near(c, "y", rows * n, y, want, 1);
+        give_back(c);
+    }
+}
+
+static void
+check_sparse(struct conformance *c, size_t rows, size_t in, size_t out, unsigned percent)
+{
+    uint64_t *start = conformance_host(c, (rows + 1) * sizeof *start), entries = 0;
+    uint32_t *column = conformance_host(c, rows * in * sizeof *column);
+    float *value = conformance_host(c, rows * in * sizeof *value), *x = conformance_host(c, rows * in * sizeof *x);
+    float *w = conformance_floats(c, in * out, 1), *b = conformance_floats(c, out, 1),
+          *dy = conformance_floats(c, rows * out, 1);
+    float *y = nans_on(c, rows * out), *dw = nans_on(c, in * out), *db = nans_on(c, out);
+    void *start_on, *column_on, *value_on;
+
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t k = 0; k < in; k++)
+            if (conformance_draw(c) % 100 < percent) {
+                column[entries] = (uint32_t)k;
+                value[entries++] = x[r * in + k] = (float)(conformance_draw(c) % 1000) / 500 - 1;
+            }
+        start[r + 1] = entries;
+    }
+    start_on = conformance_uploaded(c, start, (rows + 1) * sizeof *start);
+    column_on = conformance_uploaded(c, column, rows * in * sizeof *column);
+    value_on = conformance_uploaded(c, value, rows * in * sizeof *value);
+    ps_sparse_forward(c->device, rows, in, out, start_on, column_on, value_on, floats_on(c, in * out, w),
+                      percent % 2 == 0 ? floats_on(c, out, b) : NULL, y);
+    conformance_near(c, "y", rows * out, y,
+                     products_product(c, rows, out, in, x, in, 1, w, out, 1, percent % 2 == 0 ? b : NULL), in);
+    ps_sparse_backward(c->device, rows, in, out, start_on, column_on, value_on, floats_on(c, rows * out, dy), dw, db);
+    conformance_near(c, "dw", in * out, dw, products_product(c, in, out, rows, x, 1, in, dy, out, 1, NULL), rows);
+    conformance_near(c, "db", out, db, column_sums(c, rows, out, dy), rows);
+}
+
+void
+conform_sparse(struct conformance *c)
+{
+    static const struct {
+        size_t rows, in, out;
+        unsigned percent;
+    } shapes[] = {{1, 1, 1, 100},   {5, 7, 1, 30}, {64, 65, 1, 5},  {9, 33, 3, 51},
+                  {3, 100, 16, 10}, {4, 8, 2, 0},  {17, 257, 5, 99}};
+
+    for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
+        check_sparse(c, shapes[i].rows, shapes[i].in, shapes[i].out, shapes[i].percent);
+        give_back(c);
+    }
+}

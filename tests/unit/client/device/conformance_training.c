@@ -1,0 +1,184 @@
+/* Rows: what trains where the weights lie: optimizers, gangs. */
+#include "tests/unit/client/device/conformance_kit.h"
+
+#include "client/device/device_gang.h"
+#include "client/device/device_optimizer.h"
+
+/* ---- Optimizers: the bits of the shards' ---- */
+
+static float *
+aligned_floats(struct conformance *c, size_t n, float most)
+{
+    float *x = conformance_keep(c, aligned_alloc(64, round_up(n * sizeof *x, 64))),
+          *from = conformance_floats(c, n, most);
+
+    memcpy(x, from, n * sizeof *x);
+    return x;
+}
+
+static void
+check_optimizer(struct conformance *c, const struct ps_optimizer *o, size_t n)
+{
+    uint32_t slots = optimizer_slots(o);
+    struct optimizer_arrays want = {.weights = aligned_floats(c, n, 1)}, on;
+    struct ps_error e;
+
+    on.weights = floats_on(c, n, want.weights);
+    for (uint32_t k = 0; k < LAYOUT_SLOTS_MAX; k++) {
+        want.slot[k] = aligned_floats(c, n, 1);
+        on.slot[k] = nans_on(c, n);
+    }
+    optimizer_start(o, n, &want);
+    conformance_must(c, device_optimizer_start(c->device, o, n, &on, &e), &e);
+    for (uint64_t version = 1; version <= 3; version++) {
+        float *gradient = conformance_floats(c, n, version == 2 ? 0.01f : 3);
+        struct device_update u = {{version, version}, 0.5f, version == 3};
+
+        conformance_must(c, device_optimizer_apply(c->device, o, &u, n, floats_on(c, n, gradient), &on, &e), &e);
+        (void)optimizer_apply(o, &u.when, 0.5f, n, gradient, &want, &want, false);
+    }
+    conformance_same(c, "weights", n * sizeof(float), on.weights, want.weights);
+    for (uint32_t k = 0; k < slots; k++)
+        conformance_same(c, "slot", n * sizeof(float), on.slot[k], want.slot[k]);
+}
+
+static struct ps_optimizer
+optimizer_of(enum ps_optimizer_kind kind)
+{
+    struct ps_optimizer o = {.kind = kind,
+                             .learning_rate = 0.05,
+                             .momentum = 0.9,
+                             .beta1 = 0.9,
+                             .beta2 = 0.99,
+                             .rho = 0.9,
+                             .epsilon = 1e-6,
+                             .initial_accumulator = 0.1,
+                             .learning_rate_power = -0.5,
+                             .l1 = 0.01,
+                             .beta = 0.1};
+
+    return o;
+}
+
+void
+conform_optimizers(struct conformance *c)
+{
+    for (int kind = 0; kind < PS_OPTIMIZER_KINDS; kind++)
+        for (int with = 0; with < 3; with++) {
+            struct ps_optimizer o = optimizer_of((enum ps_optimizer_kind)kind);
+
+            if (with == 1) { /* a rule's other way */
+                o.momentum = 0;
+                o.learning_rate_power = -0.7;
+            }
+            if (with == 2) {
+                o.l2 = 0.03;
+                o.weight_decay = 0.01;
+                o.clip = (struct ps_clip){PS_CLIP_VALUE, 0.4};
+            }
+            check_optimizer(c, &o, sizes[(size_t)(kind + with) % SIZES] * 3 + 1);
+            if (c->failed)
+                return;
+            give_back(c);
+        }
+}
+
+void
+conform_nonfinite(struct conformance *c)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    struct ps_optimizer o = optimizer_of(PS_ADAM);
+    struct device_update u = {{1, 0}, 1, true};
+    struct ps_error e;
+
+    for (size_t k = 0; k < ARRAY_LEN(bad); k++) {
+        size_t n = 1000 + k;
+        float *w = conformance_floats(c, n, 1), *gradient = conformance_floats(c, n, 1),
+              *zeros = conformance_host(c, n * sizeof *zeros);
+        struct optimizer_arrays on = {floats_on(c, n, w), {floats_on(c, n, zeros), floats_on(c, n, zeros), NULL}};
+        enum ps_err err;
+        double norm, want = 0;
+
+        for (size_t i = 0; i < n; i++)
+            want += (double)gradient[i] * (double)gradient[i];
+        conformance_must(c, device_norm(c->device, n, floats_on(c, n, gradient), &norm, &e), &e);
+        if (!(fabs(norm - sqrt(want)) <= 1e-12 * want))
+            conformance_fail(c, "norm of %zu: %.17g, reference %.17g", n, norm, sqrt(want));
+        gradient[n - 1 - k] = bad[k];
+        err = device_optimizer_apply(c->device, &o, &u, n, floats_on(c, n, gradient), &on, &e);
+        if (err != PS_ERR_NONFINITE)
+            conformance_fail(c, "a gradient with %g: %s", (double)bad[k], ps_err_name(err));
+        conformance_same(c, "weights", n * sizeof *w, on.weights, w);
+        conformance_same(c, "slot", n * sizeof *w, on.slot[0], zeros);
+    }
+}
+
+/* ---- Gangs ---- */
+
+static void
+check_gang(struct conformance *c, struct device_gang *g, size_t replicas, size_t n, enum device_gang_op op)
+{
+    float *tensors[8], *x[8], *want = conformance_host(c, n * sizeof *want);
+    struct ps_error e;
+
+    for (size_t r = 0; r < replicas; r++) {
+        x[r] = conformance_floats(c, n, 1);
+        tensors[r] = floats_on(c, n, x[r]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        want[i] = x[0][i];
+        for (size_t r = 1; r < replicas; r++)
+            want[i] += x[r][i];
+        want[i] /= op == DEVICE_GANG_MEAN ? (float)replicas : 1;
+    }
+    conformance_must(c, device_gang_all_reduce(g, tensors, n, op, &e), &e);
+    for (size_t r = 0; r < replicas; r++)
+        conformance_same(c, "sum", n * sizeof *want, tensors[r], want);
+}
+
+/* From every replica; bits, NaN and all. */
+static void
+check_broadcast(struct conformance *c, struct device_gang *g, size_t replicas, size_t n, size_t root)
+{
+    float *tensors[3];
+    const float *x = NULL;
+    struct ps_error e;
+
+    for (size_t r = 0; r < replicas; r++) {
+        float *of_one = conformance_floats(c, n, 1);
+
+        of_one[n / 2] = r == root ? NAN : 1;
+        tensors[r] = floats_on(c, n, of_one);
+        if (r == root)
+            x = of_one;
+    }
+    conformance_must(c, device_gang_broadcast(g, tensors, n, root, &e), &e);
+    for (size_t r = 0; r < replicas; r++)
+        conformance_same(c, "broadcast", n * sizeof *x, tensors[r], x);
+}
+
+void
+conform_gang(struct conformance *c)
+{
+    ps_device *devices[3] = {c->device, c->device, c->device};
+    struct ps_error e;
+
+    for (size_t replicas = 1; replicas <= 3; replicas++) {
+        struct device_gang *g;
+        enum ps_err err = device_gang_open(devices, replicas, &g, &e);
+
+        conformance_must(c, err, &e);
+        EACH_SIZE(i)
+        {
+            if (err != PS_OK || c->failed)
+                break;
+            check_gang(c, g, replicas, sizes[i] * 33, i % 2 == 0 ? DEVICE_GANG_SUM : DEVICE_GANG_MEAN);
+            give_back(c);
+            for (size_t root = 0; root < replicas; root++)
+                check_broadcast(c, g, replicas, sizes[i] * 33, root);
+            give_back(c);
+        }
+        if (err == PS_OK)
+            device_gang_close(g);
+    }
+}
