@@ -16,9 +16,9 @@ export PACKAGES_RUN=(libuv1 libprotobuf-c1 liblmdb0 libopenblas0-pthread libjans
 # To make Debian packages as well (make-debs.sh).
 export PACKAGES_DEBS=(build-essential debhelper)
 
-# To run the tests as well: Check, the second compiler with its sanitizers' runtime, C++ for the public header, and what
-# judges layout.
-export PACKAGES_TESTS=(check clang clang-format libclang-rt-dev g++ iproute2 procps valgrind)
+# To run the tests as well: Check, the second compiler with its sanitizers' runtime, C++ for the public header, what judges
+# layout and manual pages, and the programs that tests call.
+export PACKAGES_TESTS=(check clang clang-format libclang-rt-dev g++ groff-base iproute2 openssl procps python3 valgrind)
 
 packages_say() { printf '%s\n' "$*" >&2; }
 

@@ -138,11 +138,10 @@ struct ps_group_options {
     enum ps_transport transport;
     int progress_thread; /* nonzero: a hidden thread drives the network, so that communication overlaps computing */
     uint32_t spin_us;    /* poll this long before sleeping while waiting, microseconds, whatever comes */
-    uint32_t
-        adaptive_spin_us; /* poll up to this long before sleeping, where that has lately paid; as ps_client_options' */
-    const char *congestion; /* TCP congestion control; NULL: "reno" to loopback addresses, else the system's; "": the
-                               system's everywhere */
-    uint64_t incarnation;   /* which life of the worker this is; 0: random. For tests and replays */
+    uint32_t adaptive_spin_us; /* poll up to this long before sleeping, where that has lately paid; as a client's */
+    const char *congestion;    /* TCP congestion control; NULL: "reno" to loopback addresses, else the system's; "": the
+                                  system's everywhere */
+    uint64_t incarnation;      /* which life of the worker this is; 0: random. For tests and replays */
     /* As ps_client_options'. Workers connect to each other: with tls_ca each has tls_cert and tls_key, which all others
      * must believe, with the numbers of its addresses among its names, or tls_name. */
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;

@@ -89,8 +89,7 @@ struct frame_reader {
     const uint8_t *payload; /* head.payload_len bytes at FRAME_WHOLE, at least 4-byte aligned */
     struct ps_error error;
     struct buffer_pool *buffers; /* where payload buffers come from; set after init, may stay NULL; borrowed */
-    uint32_t
-        meta_max; /* set after init: a frame with more metadata, or with a payload, is refused; 0: none is for that */
+    uint32_t meta_max;           /* set after init: a frame with more metadata, or with a payload, is refused; 0: not */
 
     /* private */
     enum frame_state state;
