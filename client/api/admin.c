@@ -1,4 +1,4 @@
-/* The public calls that ask and change shards rather than train: queries, pings, sets, drains, saves. */
+/* The public calls that query and change shards rather than train: queries, pings, sets, drains, saves. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +162,7 @@ take_evicted(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
     return PS_OK;
 }
 
-/* What the shard would refuse is told here, before it is asked. */
+/* Reports what the shard would refuse, before it is asked. */
 static enum ps_err
 check_evict(const char *job, uint32_t task, struct ps_error *e)
 {

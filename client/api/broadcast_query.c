@@ -15,7 +15,7 @@ call_deadline_of(ps_client *c, int timeout_ms)
     return (struct call_deadline){.client = c, .timeout_ms = ms, .deadline = monotonic_ms() + ms};
 }
 
-/* struct checkpoint_patience */
+/* The callback of struct checkpoint_patience. */
 static enum ps_err
 patience_left(void *arg, const char *file, struct ps_error *e)
 {

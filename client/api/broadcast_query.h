@@ -1,9 +1,9 @@
-/* Questions to several shards at once that take long, and end in time: by a deadline, or when ps_client_interrupt()
- * says so. What is not answered then is given up, and the shards hear that (CANCEL).
+/* Long requests to several shards at once that end in time: by a deadline, or on ps_client_interrupt(). Requests not
+ * answered by then are given up, and the shards are notified (CANCEL).
  *
- *     call_deadline_of(client, timeout_ms)               when the call begins
+ *     call_deadline_of(client, timeout_ms)                             when the call begins
  *     broadcast_query_run(&(struct broadcast_query){...}, first, n, e) sends, waits, and hands each answer to take()
- *     call_deadline_for_checksums(&limit)                for what reads files meanwhile */
+ *     call_deadline_for_checksums(&limit)                              for code that reads files meanwhile */
 #ifndef CLIENT_BROADCAST_QUERY_H
 #define CLIENT_BROADCAST_QUERY_H
 
@@ -22,7 +22,7 @@ struct call_deadline call_deadline_of(ps_client *c, int timeout_ms); /* -1: the 
 /* For checksums. Borrows l. */
 struct checkpoint_patience call_deadline_for_checksums(struct call_deadline *l);
 
-/* One message to shards, and what is made of each answer. */
+/* One message to shards, and the function that takes each answer. */
 struct broadcast_query {
     const struct call_deadline *limit;
     enum msg_type type;
@@ -35,7 +35,7 @@ struct broadcast_query {
 enum ps_err broadcast_query_run(const struct broadcast_query *a, uint32_t first, uint32_t n,
                                 struct ps_error *e) PS_MUST_USE;
 
-/* What shard 0 says of this client's job, to take(). NOT_FOUND, and those of broadcast_query_run(). */
+/* Pass shard 0's report of this client's job to take(). Errors: NOT_FOUND, and those of broadcast_query_run(). */
 typedef void (*broadcast_query_take_job)(void *arg, const Psd__JobReport *m);
 enum ps_err broadcast_query_job(ps_client *c, broadcast_query_take_job take, void *arg, int timeout_ms,
                                 struct ps_error *e) PS_MUST_USE;

@@ -194,7 +194,7 @@ tick_start(ps_client *c, ps_op **op, struct ps_error *error)
     return err;
 }
 
-/* Its clock rose with the start, whatever becomes of the answer. */
+/* The client's clock rose when the tick started, whatever the answer is. */
 static void
 step_over(const ps_client *c)
 {

@@ -1,4 +1,4 @@
-/* Operations, as the caller holds them: handles, waiting for one or several, and what one may ask them. */
+/* Operations, as the caller holds them: handles, waiting for one or several, and the queries about them. */
 #include <stdlib.h>
 
 #include "client/api/client_state.h"
@@ -285,7 +285,7 @@ ps_op_wait_all(size_t n, ps_op *const ops[], int timeout_ms, struct ps_error *er
     return err;
 }
 
-/* ---- What one may ask an operation ---- */
+/* ---- Queries about an operation ---- */
 
 void
 ps_op_cancel(ps_op *op)

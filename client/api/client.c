@@ -84,7 +84,7 @@ client_awaits_earlier(uint64_t unanswered, uint64_t held)
     return held == 0 || unanswered > held;
 }
 
-/* Whether what is held for this link may wait for more, so that one system call takes it all: a call for each small
+/* Whether the messages held for this link may wait for more, so that one system call takes all: a call for each small
  * message would be most of what it costs. Nagle's rule for TCP (RFC 896), for each kind: pushes may wait while the
  * shard owes answers to earlier pushes, ticks or barriers, and pulls while it owes answers to earlier pulls. No pull
  * waits because of an answer to a push: the caller needs its values to go on computing. */
@@ -113,7 +113,7 @@ client_release(ps_client *c)
     client_perform(c);
 }
 
-/* Write what was queued; true when that was anything. */
+/* Write what was queued; true when there was anything. */
 static bool
 flush_links(ps_client *c)
 {
@@ -216,8 +216,8 @@ make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
     return err;
 }
 
-/* Workers and evaluators wait for shards that are still starting. Who asked to observe asks how they are, and that one
- * is not there is an answer: it has tried every address of the shard's name once. */
+/* Workers and evaluators wait for shards that are still starting. An observer asks how the shards are, and the absence
+ * of one is an answer, once every address of the shard's name has been tried. */
 static bool
 shard_is_not_there(const ps_client *c)
 {
@@ -370,7 +370,7 @@ struct goodbye_wait {
     bool (*so_far)(const struct core *c);
 };
 
-/* What has failed for good needs nothing more. */
+/* A client that has failed for good waits for nothing more. */
 static bool
 so_far_or_failed(void *arg)
 {
@@ -388,14 +388,14 @@ wait_before_goodbye(ps_client *c, bool (*so_far)(const struct core *c), uint64_t
     return client_wait(c, &w, timeout_ms);
 }
 
-/* A shard that starts again, or restores, would not hear the goodbye, and one that has lost the session would let the
- * others wait for it for ever. */
+/* A shard that starts again, or restores, would not receive the goodbye, and one that has lost the session would let
+ * the other workers wait for this one for ever. */
 static void
 reach_all(ps_client *c)
 {
     if (c->options.observer)
         return;
-    uv_run(&c->loop, UV_RUN_NOWAIT); /* what has been lost meanwhile is known then */
+    uv_run(&c->loop, UV_RUN_NOWAIT); /* connections lost meanwhile are known then */
     client_perform(c);
     (void)wait_before_goodbye(c, core_reaches_all, REACH_MS);
 }

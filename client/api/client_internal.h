@@ -1,4 +1,4 @@
-/* What the rooms above the API, who know nothing of libuv, are to know of a client that they push and pull through. */
+/* What the modules above the API, which know nothing of libuv, need of a client that they push and pull through. */
 #ifndef CLIENT_CLIENT_INTERNAL_H
 #define CLIENT_CLIENT_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* The options of a client: whether they can be, and what stands for those that were left out. */
+/* The options of a client: whether they are valid, and the defaults of those that were left out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ client_options_check(const struct ps_client_options *o, const ps_cluster *cluste
     return check_age(o, e);
 }
 
-/* The environment says so for programs that do not ask. */
+/* The environment's choice, for programs that make none. */
 static enum ps_err
 choose_transport(struct ps_client_options *o, struct ps_error *e)
 {

@@ -35,7 +35,7 @@ struct net_link {
     struct resolve *resolve; /* its name is being looked up, */
     bool wants_address;      /* and a connection waits for that */
     struct net_conn *conn;   /* NULL: none */
-    uint32_t outs;           /* frames handed to conn and not told back */
+    uint32_t outs;           /* frames handed to conn and not reported sent */
     bool flush;              /* frames were queued and are to be written */
     uint32_t held_pushes;    /* frames that were queued and may wait for the next ones, */
     uint32_t held_pulls;
@@ -68,7 +68,7 @@ struct ps_client {
     struct net_link *links;  /* [shards] */
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
-    bool recorded;         /* it counts as one of those who train (trace_recorder.h) */
+    bool recorded;         /* it is open in the trace recorder (trace_recorder.h) */
     struct net_out *free_outs;
     uint32_t conns;   /* that exist, closing ones included */
     uv_async_t woken; /* some name was looked up, or `interrupted`; there when `wakes` */
@@ -77,10 +77,10 @@ struct ps_client {
     bool performing;
     bool holding;       /* what is performed is the start of a push or pull: it may wait for the next one */
     uint64_t starts;    /* of those, counted */
-    uint64_t held_from; /* while something is held, the first of them of which that may be so */
-    bool wake;          /* something was done that the progress thread's loop must know */
-    uint64_t activity;  /* counts what the loop called us for */
-    uint64_t known;     /* as much of it as was there when the loop's turn began */
+    uint64_t held_from; /* while messages are held: the first start that may be held */
+    bool wake;          /* something was done that the progress thread's loop must know of */
+    uint64_t activity;  /* counts the loop's callbacks */
+    uint64_t known;     /* its value when the loop's turn began */
     uint64_t waited_us;
     struct adaptive_spin patience; /* without a progress thread */
 
@@ -159,7 +159,7 @@ enum ps_err call_need(const ps_client *c, const void *out, struct ps_error *e) P
 
 /* ---- admin.c; within client_enter() ---- */
 
-/* What every question starts with, and ends with. NULL: out of memory. */
+/* The start and end of every query. NULL: out of memory. */
 struct ps_op *admin_query_new(ps_client *c, struct ps_error *e);
 void admin_query_free(struct ps_op *op);
 

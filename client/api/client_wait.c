@@ -1,14 +1,14 @@
 /* How a call lets the network move while it waits.
  *
- * Without a progress thread the caller runs the loop until what it waits for is so. The loop sleeps in the kernel until
- * a byte or the timer comes; before that it is polled for a while (spin_us, adaptive_spin.h). */
+ * Without a progress thread the caller runs the loop until what it waits for has happened. The loop sleeps in the
+ * kernel until a byte or the timer comes; before that it is polled for a while (spin_us, adaptive_spin.h). */
 #include <sched.h>
 
 #include "client/api/client_state.h"
 #include "client/api/trace_recorder.h"
 #include "common/system/now.h"
 
-#define NEAR_MS 250 /* this long before a deadline the shards are asked who they wait for */
+#define NEAR_MS 250 /* this long before a deadline the shards are asked which workers they wait for */
 #define HOLD_US 20  /* a wait looks for so long before it sends what is held */
 #define FOREVER (UINT64_MAX / 2)
 
@@ -32,7 +32,7 @@ client_timeout(const ps_client *c, int timeout_ms)
     return timeout_ms < 0 ? (uint64_t)c->options.timeout_ms : (uint64_t)timeout_ms;
 }
 
-/* While some are held, what is waited for may come without them: then the next ones can join them. */
+/* While messages are held, the awaited answer may come without them: then the next ones can join them. */
 static void
 look_first(ps_client *c, const struct client_wait *w)
 {
@@ -48,7 +48,7 @@ look_first(ps_client *c, const struct client_wait *w)
     c->holding = false;
 }
 
-/* Since something came last, or the wait began. */
+/* The time since something came last, or the wait began. */
 struct quiet {
     uint64_t since_ns, poll_until_ns;
     bool slept;
@@ -76,7 +76,7 @@ quiet_turn(ps_client *c, struct quiet *q, bool may_sleep, uint64_t until_ms)
         adaptive_spin_learn(&c->patience, now_ns - q->since_ns, q->slept);
         quiet_begin(c, q, now_ns);
     } else if (!sleep && may_sleep) {
-        sched_yield(); /* who is waited for may want this processor */
+        sched_yield(); /* the awaited process may need this processor */
     }
 }
 

@@ -6,7 +6,7 @@
 #include "client/api/trace_recorder.h"
 #include "proto/psd.pb-c.h"
 
-#define TRIES      5 /* the quickest is believed: of a round trip nobody knows which way took how much of it */
+#define TRIES      5 /* the quickest is believed: how a round trip divides into its two ways is not known */
 #define TIMEOUT_MS 1000
 
 /* now_ns: in the middle of the round trip. */

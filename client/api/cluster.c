@@ -1,4 +1,4 @@
-/* Who is where: TF_CONFIG, a list, or the environment's PSD_SHARDS, behind one opaque handle. */
+/* Where each process of a cluster is: TF_CONFIG, a list, or the environment's PSD_SHARDS, behind one opaque handle. */
 #include "client/api/cluster.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What the library itself asks of a cluster, beside psclient.h. */
+/* The library's own queries about a cluster, beside psclient.h. */
 #ifndef CLIENT_CLUSTER_H
 #define CLIENT_CLUSTER_H
 

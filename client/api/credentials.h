@@ -1,5 +1,5 @@
-/* What a process of a cluster shows to the others, and whom it believes (common/net/tls.h): read once, from options or
- * the environment. Glue.
+/* What a process of a cluster shows to the others, and which certificates it accepts (common/net/tls.h): read once,
+ * from options or the environment. Glue.
  *
  *     credentials_open(&c, &wanted, false, &e);       // without a CA nothing is encrypted
  *     credentials_connect(&c, conn, "host", &e)       // after conn_init() of a TCP connection, before conn_start()

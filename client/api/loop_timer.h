@@ -1,5 +1,5 @@
-/* What ends a loop's sleep at a time. It is set anew only when it must ring sooner, since one that rings early does no
- * harm; and it repeats, since uv_run() may let it ring before it goes to sleep, and must not sleep without it then.
+/* A timer that ends a loop's sleep at a given time. It is set again only when it must fire sooner, since firing early
+ * does no harm; and it repeats, since uv_run() may fire it before going to sleep, and must not sleep without it then.
  *
  *     loop_timer_init(&a, &loop);
  *     loop_timer_set(&a, due_ms);  uv_run(&loop, UV_RUN_ONCE);
@@ -11,7 +11,7 @@
 
 struct loop_timer {
     uv_timer_t timer;
-    uint64_t due_ms; /* 0: not set, or it rang */
+    uint64_t due_ms; /* 0: not set, or it fired */
 };
 
 void loop_timer_init(struct loop_timer *a, uv_loop_t *loop);

@@ -1,8 +1,8 @@
 /* Connections of a client: resolve, connect, carry frames between the core and conn.h.
  *
  * The happy path: net_connect() parses numbers or asks for a name's addresses, connects, proves its token where it has
- * one (conn_credentials.h), and tells the core core_connected(); frames go through net_meta() and net_frame();
- * net_send() wraps what the core hands out.
+ * one (conn_credentials.h), and calls core_connected(); frames go through net_meta() and net_frame(); net_send() wraps
+ * what the core hands out.
  *
  * While a name is looked up (resolve.h) there is no connection yet. A link has one such question at a time: an attempt
  * that is given up leaves it to the next one, and only the end of the client leaves it behind.
@@ -93,7 +93,7 @@ net_not_connected(struct net_link *n, enum ps_err code, const char *what, const 
     client_perform(c);
 }
 
-/* Nor will this one. */
+/* Nor will this connection. */
 static void
 net_fail_open(struct net_conn *nc, enum ps_err code, const char *what, const char *why)
 {
@@ -138,10 +138,10 @@ static void
 net_offer_done(struct conn_out *out, enum ps_err result)
 {
     (void)out;
-    (void)result; /* where it failed the connection ends, and says so */
+    (void)result; /* on failure the connection ends, and reports it */
 }
 
-/* False: there is none to be had, or the shard is on another machine. */
+/* False: no memory can be shared, or the shard is on another machine. */
 static bool
 net_offer(struct net_conn *nc)
 {
@@ -159,7 +159,7 @@ net_offer(struct net_conn *nc)
     return true;
 }
 
-/* The shard has found the memory, or has not. What else it says, why it takes nobody for one, is the core's. */
+/* The shard has found the memory, or has not. Its other messages, a refusal for one, are the core's. */
 static void
 net_answered(struct net_conn *nc, const struct frame_head *head, const void *meta)
 {
@@ -225,7 +225,7 @@ net_ended(struct conn *c, const struct ps_error *why)
     client_perform(nc->client);
 }
 
-/* What it had to prove is proven, on both sides. */
+/* Both sides have proven what they had to. */
 static void
 net_admitted(struct conn *c, enum role role, const char *token)
 {
@@ -318,7 +318,7 @@ net_connect_tcp(struct net_link *n, const struct sockaddr *to)
 
 /* ---- Names ---- */
 
-/* The next of a name's addresses, round and round: one of them answers. */
+/* The next of a name's addresses, in rotation: one of them answers. */
 static const struct addrinfo *
 pick_address(struct net_link *n, const struct addrinfo *list)
 {

@@ -78,7 +78,7 @@ progress_main(void *arg)
     return NULL;
 }
 
-/* The thread is not there, or not any more. */
+/* The thread did not start, or has ended. */
 static void
 take_down(struct progress_progress *p)
 {

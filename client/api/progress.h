@@ -6,14 +6,14 @@
  *     progress_enter(&p);  ... progress_wait(&p, ready, arg, &until) ...  progress_leave(&p, stand(owner));
  *     progress_stop(&p);
  *
- * The thread holds a mutex but while it sleeps in poll() on the loop's descriptor; callers hold it during their calls
- * and wait on a condition. So the owner, its loop and its core are only ever touched by who holds the mutex. One that
- * is zeroed, or was stopped, does not run: entering and leaving do nothing, and the caller drives the loop itself.
+ * The thread holds a mutex except while it sleeps in poll() on the loop's descriptor; callers hold it during their
+ * calls and wait on a condition. So the owner, its loop and its core are only ever touched by the holder of the mutex.
+ * A progress thread that is zeroed, or was stopped, does not run: entering and leaving do nothing, and the caller
+ * drives the loop itself.
  *
- * What a caller changed may concern the sleeping thread: a socket that is full and must be watched, a time that
- * comes sooner. progress_leave() and progress_wake_thread() then wake it. Descriptors that were added to the loop since
- * its last turn are known to the kernel only after another one: the thread runs the loop until a turn brings nothing
- * new.
+ * A caller's change may concern the sleeping thread: a socket that is full and must be watched, a time that comes
+ * sooner. progress_leave() and progress_wake_thread() then wake it. Descriptors that were added to the loop since its
+ * last turn are known to the kernel only after another one: the thread runs the loop until a turn brings nothing new.
  */
 #ifndef CLIENT_PROGRESS_H
 #define CLIENT_PROGRESS_H
@@ -25,18 +25,18 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 
-/* How things stand with its owner. */
+/* The state of its owner. */
 struct progress_status {
     bool news;        /* the loop is to turn soon */
     uint64_t next_ms; /* it is to turn then, in its own time; UINT64_MAX: the core waits for nothing */
-    uint64_t changes; /* counted: what waiters look at has changed so often */
+    uint64_t changes; /* how often what waiters look at has changed */
 };
 
 /* What the thread drives; all are called within the mutex. */
 struct progress_user {
     struct progress_status (*turn)(void *owner); /* of the loop, without waiting, and the core */
     bool (*sleep)(void *owner);                  /* the thread is about to; false: something is there already */
-    void (*wake)(void *owner);                   /* it has slept, or was not to */
+    void (*wake)(void *owner);                   /* it has slept, or sleep() returned false */
 };
 
 struct progress_progress {

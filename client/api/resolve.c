@@ -8,7 +8,7 @@
 
 struct resolve {
     char *host, port[8];
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* guards what follows */
     uv_async_t *wake;      /* NULL: left behind */
     bool done;
     int status; /* of getaddrinfo() */

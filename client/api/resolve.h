@@ -1,5 +1,5 @@
-/* Names to addresses, on a thread of its own: getaddrinfo() takes as long as it likes and cannot be called off, so who
- * does not want to wait any longer leaves it behind, and the thread frees what it made.
+/* Names to addresses, on a thread of its own: getaddrinfo() takes as long as it likes and cannot be called off, so a
+ * caller that does not want to wait any longer leaves it behind, and the thread frees what it made.
  *
  *     resolve_start() ──► the thread: getaddrinfo(), uv_async_send(wake) ──► resolve_done(): true ──► resolve_leave()
  *            └──────────── resolve_leave() at any time: wake is not touched after it ────────────────────┘

@@ -12,7 +12,7 @@
 struct trace_recorder {
     struct timeline timeline;
     uint32_t task;                             /* TIMELINE_NOBODY: as the process */
-    bool ended;                                /* its thread is no more */
+    bool ended;                                /* its thread has ended */
     bool begun, held;                          /* there is a step; a strategy says where it ends */
     uint64_t step_ns;                          /* when it began */
     uint64_t waited_ns[PS_TIMES];              /* in it */
@@ -38,7 +38,7 @@ static _Atomic bool records = true;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t at_thread_end;
 static _Thread_local struct trace_recorder *own_recorder;
-static _Thread_local bool without; /* there was none to be had */
+static _Thread_local bool without; /* no recorder could be made */
 
 static const char *const time_names[PS_TIMES] = {
     [PS_TIME_COMPUTE] = "compute", [PS_TIME_PULL] = "pull",       [PS_TIME_PUSH] = "push",
@@ -78,7 +78,7 @@ begin_process(void)
         atomic_store(&records, false);
 }
 
-/* Of a thread that has ended, where there are as many as may be. */
+/* The recorder of a thread that has ended, when there are as many as may be. */
 static struct trace_recorder *
 take_over(void)
 {
@@ -138,7 +138,7 @@ ps_timeline_keep(int keep)
     atomic_store(&records, keep != 0);
 }
 
-/* ---- What it is told ---- */
+/* ---- Recording ---- */
 
 static const enum ps_time times[] = {[TIMELINE_PULL] = PS_TIME_PULL,       [TIMELINE_PUSH] = PS_TIME_PUSH,
                                      [TIMELINE_BOUND] = PS_TIME_BOUND,     [TIMELINE_ALL_REDUCE] = PS_TIME_ALL_REDUCE,
@@ -342,7 +342,7 @@ trace_recorder_knows(const struct trace_clock *clock)
     pthread_mutex_unlock(&all.mutex);
 }
 
-/* Whoever asked for the file wants to know why there is none; training went well all the same. */
+/* A file that cannot be written is reported, but fails nothing: training went well. */
 void
 trace_recorder_close(void)
 {

@@ -1,10 +1,10 @@
-/* Who keeps where this process's time goes (ps_timeline.h): a timeline for each thread, and what may be asked of all of
- * them. Glue.
+/* Records where this process's time goes (ps_timeline.h): a timeline for each thread, and queries over all of them.
+ * Glue.
  *
- *     trace_recorder_open() a client, a group or a strategy is there
- *     trace_recorder_wait() this thread has waited; at most two spans
- *     trace_recorder_step() its step is over: what was waited in it counts
- *     trace_recorder_close() it is not there any more; the last one writes the file that PSD_TRACE_FILE names
+ *     trace_recorder_open()   a client, a group or a strategy is opened
+ *     trace_recorder_wait()   this thread has waited; at most two spans
+ *     trace_recorder_step()   its step is over: what was waited in it counts
+ *     trace_recorder_close()  it is closed; the last one writes the file that PSD_TRACE_FILE names
  *
  * A thread gets its timeline with its first wait, or when it opens something; nothing is allocated after that. */
 #ifndef CLIENT_TRACE_RECORDER_H
@@ -26,7 +26,7 @@ void trace_recorder_close(void);
 /* Whether the file of PSD_TRACE_FILE will be written when the last one has closed. */
 bool trace_recorder_writes(void);
 
-/* How the clock of a shard's machine stands to this one's, for the file. */
+/* The offset of a shard's machine's clock from this one's, for the file. */
 void trace_recorder_knows(const struct trace_clock *clock);
 
 bool trace_recorder_records(void);
