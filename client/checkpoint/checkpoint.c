@@ -1,6 +1,6 @@
 /* ps_client_checkpoint(): ask every shard what the job and its variables are; make the files; ask every shard to fill
- * in its blocks; hold what they say against what there should be; give it its name. The shards' sides run at the same
- * time.
+ * in its blocks; compare their answers with what there should be; give the checkpoint its name. The shards' sides run
+ * at the same time.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ struct taking {
     uint64_t left_out; /* variables that a shard has and the files have not */
 };
 
-/* In sync all is of one clock. Without a wish that is the next one that nobody has passed; with nobody training it is
- * where they stopped. */
+/* In sync all is of one clock. If the caller names none, that is the next one that no worker has passed; with no live
+ * workers it is where they stopped. */
 static enum ps_err
 choose_clock(struct taking *t, const struct ps_checkpoint_options *options, struct ps_error *e)
 {
@@ -82,7 +82,7 @@ check_shares(struct taking *t, struct ps_error *e)
     return PS_OK;
 }
 
-/* What a shard says is of a file, or of time: people need to know where that is, and what it waits for. */
+/* A shard's error is about a file, or about time: add which directory that is in, or what it waits for. */
 static enum ps_err
 say_more(const struct taking *t, const char *dir, enum ps_err err, struct ps_error *e)
 {
@@ -122,7 +122,7 @@ ask_shares(struct taking *t, const char *dir, struct ps_error *e)
 
 /* ---- A checkpoint ---- */
 
-/* The name that one has unless another is asked for. */
+/* The default name of a checkpoint. */
 static const char *
 usual_name(const struct taking *t, uint64_t clock, char out[64])
 {
@@ -142,7 +142,7 @@ checkpoint_write_begin(const struct taking *t, struct dir_writer *m, const char 
     return dir_writer_begin(m, dir, name != NULL ? name : usual_name(t, t->clock, usual), name == NULL, e);
 }
 
-/* The clock that was waited for may have passed: it is called by the one that it has. */
+/* The clock that was waited for may have passed: the checkpoint is named by the one that it has. */
 static enum ps_err
 checkpoint_write_end(struct taking *t, struct dir_writer *m, const char *name, struct ps_error *e)
 {

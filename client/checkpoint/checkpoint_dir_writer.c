@@ -18,7 +18,7 @@
 #include "common/system/file_error.h"
 
 #define LATEST_NEXT   ".%.200s.latest"
-#define STALE_SECONDS ((time_t)24 * 60 * 60) /* a part that nobody has written to for so long is a dead process's */
+#define STALE_SECONDS ((time_t)24 * 60 * 60) /* a partial directory not written to for so long is a dead process's */
 
 static enum ps_err
 dir_writer_failed(struct ps_error *e, const char *what, const char *dir, const char *name)
@@ -193,7 +193,7 @@ dir_writer_name(struct dir_writer *m, const char *name, bool sequel, struct ps_e
 }
 
 /* Whether the directory that fd is has this name still: between our open and our lock its maker may have given it
- * another, or have removed it. Who holds its lock alone does that, so it stays true. */
+ * another, or have removed it. Only the holder of its lock does that, so it stays true. */
 static bool
 has_name(const struct dir_writer *m, int fd, const char *name)
 {
@@ -203,7 +203,7 @@ has_name(const struct dir_writer *m, int fd, const char *name)
            open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-/* Ours alone from here on. */
+/* On success the directory is ours alone. */
 static bool
 dir_writer_lock(const struct dir_writer *m, int fd, const char *name)
 {
@@ -215,7 +215,7 @@ dir_writer_lock(const struct dir_writer *m, int fd, const char *name)
     return false;
 }
 
-/* One that nobody has locked is a dead process's. */
+/* A partial directory that is not locked is a dead process's. */
 static enum ps_err
 lock_partial(struct dir_writer *m, struct ps_error *e)
 {
@@ -273,8 +273,8 @@ remove_if_stale(const struct dir_writer *m, const char *name)
     close(fd);
 }
 
-/* Who was killed left its files in full size, under a name that may never come again. (That is why age counts, too:
- * another host's lock is not seen on every file system.) */
+/* A process that was killed left its files in full size, under a name that may never come again. (That is why age
+ * counts, too: another host's lock is not seen on every file system.) */
 static void
 remove_stale(const struct dir_writer *m)
 {

@@ -20,12 +20,12 @@ struct dir_writer {
     bool whole;     /* it has its name */
 };
 
-/* May a checkpoint be called so? PS_ERR_INVALID, with the rules. */
+/* Whether a checkpoint may have this name. PS_ERR_INVALID, with the rules. */
 enum ps_err dir_writer_name_check(const char *name, struct ps_error *e) PS_MUST_USE;
 
-/* Make the directories (dir, too, when only it is missing). name: that somebody wants, or when `sequel` and it is
- * there, whose next sequel "-2", "-3" ... is taken. PS_ERR_INVALID, PS_ERR_BUSY (one of that name is there, or is being
- * made), PS_ERR_IO, PS_ERR_FULL. What a process that is gone left of that name is removed; of other names, when it is a
+/* Make the directories (dir, too, when only it is missing). name: the wanted one; when `sequel` and it is there, its
+ * next sequel "-2", "-3" ... is taken. PS_ERR_INVALID, PS_ERR_BUSY (one of that name is there, or is being made),
+ * PS_ERR_IO, PS_ERR_FULL. Leftovers of a dead process under that name are removed; under other names, when they are a
  * day old. */
 enum ps_err dir_writer_begin(struct dir_writer *m, const char *dir, const char *name, bool sequel,
                              struct ps_error *e) PS_MUST_USE;

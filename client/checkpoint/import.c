@@ -253,7 +253,8 @@ import_make(struct importing *m, const char *file, const char *dir, struct ps_im
 
 /* ---- Into the shards ---- */
 
-/* Shards that were told to restore, and may not be done, read it again when they start. */
+/* Whether the stage may still be needed: shards that were told to restore, and may not be done, read it again when they
+ * start. */
 static bool
 may_be_needed(enum ps_err err, const struct ps_error *e)
 {
@@ -303,7 +304,7 @@ import_run(struct importing *m, const char *file, const char *dir, const struct 
     return import_restore(m, timeout_ms, e);
 }
 
-/* What may be made of the job when no shard knows it. */
+/* The job to be made when no shard knows it. */
 static void
 fill_job(const struct ps_import_options *options, const char *name, Psd__Job *job)
 {

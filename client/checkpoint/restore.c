@@ -1,4 +1,4 @@
-/* ps_client_restore(): hold the files against their checksums here, ask every shard whether it could, then tell every
+/* ps_client_restore(): check the files against their checksums here, ask every shard whether it could, then tell every
  * shard to. A shard that sees the same files, as it does on a filesystem that all share, does not read them all again;
  * one that has copies of its own does. */
 #include <stdio.h>
@@ -34,7 +34,7 @@ ask_restore(const struct call_deadline *limit, const char *dir, const char *job,
     return broadcast_query_run(&a, 0, limit->client->shards, e);
 }
 
-/* Somebody has named the directory that checkpoints are in. */
+/* The caller may have named the directory that checkpoints are in: add the newest one's path. */
 static enum ps_err
 say_latest(enum ps_err err, const char *dir, struct ps_error *e)
 {
@@ -48,7 +48,7 @@ say_latest(enum ps_err err, const char *dir, struct ps_error *e)
     return err;
 }
 
-/* An end in the middle: people need to know what has become of the shards' data. */
+/* A restore that ended in the middle: add what has become of the shards' data. */
 static enum ps_err
 say_what_became(enum ps_err err, const char *what, struct ps_error *e)
 {
@@ -61,7 +61,7 @@ say_what_became(enum ps_err err, const char *what, struct ps_error *e)
     return err;
 }
 
-/* The bytes as they are now are those that were written. */
+/* Check that the bytes are those that were written. */
 static enum ps_err
 restore_verify(struct call_deadline *limit, const char *dir, struct checkpoint_stamps *stamps, struct ps_error *e)
 {
@@ -69,7 +69,7 @@ restore_verify(struct call_deadline *limit, const char *dir, struct checkpoint_s
     struct checkpoint_source source;
     enum ps_err err = say_latest(checkpoint_source_open(dir, NULL, &source, e), dir, e);
 
-    /* Stamps first: what changes meanwhile has others. */
+    /* Stamps first: a file that changes meanwhile has others. */
     if (err == PS_OK && (err = checkpoint_source_stamps(&source, stamps, e)) == PS_OK)
         err = checkpoint_source_verify(dir, &source, &patience, e);
     checkpoint_source_close(&source);
