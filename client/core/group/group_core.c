@@ -1,4 +1,4 @@
-/* A group's core: its life, starting an operation, what comes in and what goes out. group_internal.h lists the rooms.
+/* A group's core: its life, starting an operation, what comes in and what goes out. group_internal.h lists the modules.
  */
 #include "client/core/group/group_core.h"
 
@@ -133,7 +133,7 @@ early_new(struct group_core *c, struct group_peer *p, uint64_t id, const struct 
         group_keep_message(c, p, &early->kept, head->payload_len, payload);
 }
 
-/* Was this started here before? Then it is over, and nobody has a part in it who did not say so. */
+/* Was this started here before? Then it is over, and no rank takes part in it that has not announced it. */
 static bool
 was_started(const struct group_core *c, const struct group_peer *p, uint64_t id)
 {

@@ -19,27 +19,29 @@
  *        │ the group fails                    ▲
  *        └────────────────────────────────────┘ with the group's error
  *
- * Who may send when. A message that is larger than GROUP_EAGER_MAX goes only once the receiver has said, in GROUP_WORK
- * or later in GROUP_READY, that its step can run: it knows its plan, and says so ahead of time. So a large message
- * finds its place in the caller's memory, or is reduced out of the buffer that it was read into, the moment it arrives:
- * it is never kept. Small ones may go before, up to GROUP_AHEAD_BYTES that were not asked for and GROUP_AHEAD_WORKS
- * operations that the receiver has not started; the receiver keeps copies, and what is past these limits breaks the
- * protocol. So
+ * When a rank may send. A message that is larger than GROUP_EAGER_MAX goes only once the receiver has said, in
+ * GROUP_WORK or later in GROUP_READY, that its step can run: it knows its plan, and says so ahead of time. So a large
+ * message finds its place in the caller's memory, or is reduced out of the buffer that it was read into, the moment it
+ * arrives: it is never kept. Small ones may go before, up to GROUP_AHEAD_BYTES that were not asked for and
+ * GROUP_AHEAD_WORKS operations that the receiver has not started; the receiver keeps copies, and what is past these
+ * limits breaks the protocol. So
  *
  * - a connection is always read: there is no message that must wait in it, before others that could go on. Two
  *   operations that need each other's connections can therefore not hold each other up, whatever their order;
  * - memory is bounded: GROUP_AHEAD_BYTES for each other rank, whatever it sends;
  * - an operation ends if its plan ends when every SEND waits for the step that takes it
- * (tests/unit/client/core/plan/test_plan_run.c shows that for all plans), and all ranks have started it.
+ *   (tests/unit/client/core/plan/test_plan_run.c shows that for all plans) and all ranks have started it.
  *
  * Failure is of the whole group. The first rank that has evidence (an end without goodbye, bytes that make no sense,
- * another operation under the same number, a deadline) drops what is queued and says GROUP_ABORT with who was guilty to
- * all; whoever hears it passes it on once. What has been decided stays: an end that is seen after it changes nothing.
+ * another operation under the same number, a deadline) drops what is queued and sends GROUP_ABORT with the guilty rank
+ * to all; a rank that receives it passes it on once. What has been decided stays: an end that is seen after it changes
+ * nothing.
  *
- * - MISMATCH: two ranks cannot know which of them is wrong, so everybody votes (GROUP_VOTE: what I started under this
- *   number); who differs from the majority is guilty. With no majority the lowest rank is right.
+ * - MISMATCH: two ranks cannot know which of them is wrong, so all vote (GROUP_VOTE: what I started under this number);
+ *   a rank that differs from the majority is guilty. With no majority the lowest rank is right.
  * - TIMEOUT: at 1/2 and 3/4 of a time-out all ranks are asked whether they live (GROUP_PING). At its end the guilty one
- *   is who has not answered for the longest time; else who has not started the operation; else who is waited for.
+ *   is the rank that has not answered for the longest time; else one that has not started the operation; else one that
+ *   is waited for.
  *
  * Ownership: buffers of an operation are borrowed until it is done, and to the core's knowledge nobody reads or writes
  * them after that: group_core_sent() has come for all that it handed out, or GROUP_CUT was carried out. */
@@ -130,11 +132,11 @@ void group_core_goodbye(struct group_core *c);
 enum ps_err group_core_state(const struct group_core *c, struct ps_error *e);
 uint32_t group_core_guilty(const struct group_core *c); /* the rank, of one that has failed */
 
-/* Would something from this rank let an operation that was started go on? Who polls looks there first; whatever else
- * comes is early. */
+/* Whether something from this rank would let an operation that was started go on. A poller looks there first; all else
+ * that comes is early. */
 bool group_core_awaits(const struct group_core *c, uint32_t rank);
 
-/* Counts works that are done and failures: who waits looks again when it has changed. */
+/* Counts works that are done and failures: a waiter looks again when it has changed. */
 uint64_t group_core_changes(const struct group_core *c);
 
 /* ---- What is to be done ---- */

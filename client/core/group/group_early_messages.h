@@ -27,7 +27,7 @@ struct group_kept {
     uint32_t len;
 };
 
-/* What a peer says of an operation that this rank has not started. */
+/* A peer's announcement of an operation that this rank has not started. */
 struct group_early {
     struct group_early *next;
     uint64_t id; /* as this rank names it */

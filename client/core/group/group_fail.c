@@ -1,4 +1,4 @@
-/* The end of an epoch: who is guilty, and how everybody comes to know it. */
+/* The end of an epoch: which rank is guilty, and how all are notified. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- Failing ---- */
 
-/* The last frame to everybody: there for each of them in any case. */
+/* The last frame to every rank: there for each of them in any case. */
 static void
 queue_final_frames(struct group_core *c)
 {
@@ -32,7 +32,7 @@ end_all(struct group_core *c, enum ps_err result)
 
     while (c->running != NULL)
         group_work_end(c, c->running, result);
-    for (w = c->ended; w != NULL; w = next) { /* what was only kept for the peers' sake */
+    for (w = c->ended; w != NULL; w = next) { /* works that were only kept for the peers' sake */
         next = w->next;
         group_work_settle(c, w);
     }
@@ -82,7 +82,7 @@ group_core_goodbye(struct group_core *c)
     queue_final_frames(c);
 }
 
-/* ---- What others say of the end ---- */
+/* ---- Others' reports of the end ---- */
 
 void
 group_abort_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
@@ -126,7 +126,7 @@ work_text(const struct group_work *w, char *out, size_t size)
     return out;
 }
 
-/* Whoever has closed sends nothing more, and what it said before is here. */
+/* A rank that has closed sends nothing more, and all that it sent before is here. */
 static void
 check_bye(struct group_core *c, const struct group_work *w, const struct group_peer *p)
 {
@@ -204,7 +204,7 @@ group_pong_received(struct group_core *c, struct group_peer *p, const struct fra
     p->started = started;
 }
 
-/* Who keeps this work from ending? See group_core.h. */
+/* The rank that keeps this work from ending; see group_core.h. */
 static uint32_t
 guilty_of(const struct group_core *c, const struct group_work *w)
 {
@@ -254,8 +254,8 @@ ping_ms(const struct group_core *c, const struct group_work *w, uint32_t round)
     return w->deadline_ms - (round == 0 ? timeout / 2 : timeout / 4);
 }
 
-/* The time-out is the same for all, so the one that was started first is due first. Who was away from the network may
- * find it overdue: then it was this rank's own doing, and the others get a quarter of a time-out to answer. */
+/* The time-out is the same for all, so the one that was started first is due first. A rank that did not drive its
+ * network may find it overdue: that was its own doing, and the others get a quarter of a time-out to answer. */
 void
 group_core_time(struct group_core *c, uint64_t now_ms)
 {

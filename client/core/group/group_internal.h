@@ -1,12 +1,12 @@
-/* What the rooms of a group's core share.
+/* What the modules of a group's core share.
  *
- *     group_core.c   its life; starting an operation; frames handed on
- *     group_send.c   frames out, until the links have taken them
+ *     group_core.c        its life; starting an operation; frames handed on
+ *     group_send.c        frames out, until the links have taken them
  *     group_work_table.c  operations: their memory, by number, until nobody needs them
- *     group_work_run.c   carrying out steps: what is ready, what came in
- *     group_out.c    what goes out of it, and when
- *     group_fail.c   who is guilty, and telling it: ends, aborts, deadlines
- *     group_vote.c   who started something else */
+ *     group_work_run.c    carrying out steps: what is ready, what came in
+ *     group_out.c         what goes out of it, and when
+ *     group_fail.c        which rank is guilty, and notifying the others: ends, aborts, deadlines
+ *     group_vote.c        which rank started something else */
 #ifndef CLIENT_COLLECTIVE_GROUP_INTERNAL_H
 #define CLIENT_COLLECTIVE_GROUP_INTERNAL_H
 
@@ -181,7 +181,7 @@ void group_peer_unstall(struct group_core *c, struct group_peer *p);
 
 /* ---- group_out.c ---- */
 
-/* All that can be told to side k now; p is that peer. */
+/* Send all that can be sent to side k now; p is that peer. */
 void group_work_flush_peer(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p);
 
 /* ---- group_fail.c ---- */
@@ -196,7 +196,7 @@ void group_fail(struct group_core *c, uint32_t guilty, const struct ps_error *e)
     } while (0)
 
 void group_abort_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta);
-void group_check_byes(struct group_core *c, const struct group_work *w); /* does a new work need one who has closed? */
+void group_check_byes(struct group_core *c, const struct group_work *w); /* does it need a rank that has closed? */
 void group_bye_received(struct group_core *c, struct group_peer *p);
 void group_pong_received(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta);
 

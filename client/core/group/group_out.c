@@ -1,4 +1,4 @@
-/* What a work says to one of its peers: that it was started, which messages can be taken, and the messages. */
+/* What a work sends to one of its peers: that it was started, which messages can be taken, and the messages. */
 #include "client/core/group/group_internal.h"
 
 /* The message of this step, in s, whose head is written. */
@@ -54,8 +54,8 @@ next_message(struct group_work *w, uint32_t k, struct group_peer *p)
 }
 
 /* A small first message that cannot go yet brings the announcement with it: two frames for one would cost the most
- * where little is sent. Not where the peer has something that can be taken now: it may wait to hear that. Then it waits
- * for nothing of this rank's but that message. */
+ * where little is sent. Not where the peer has something that can be taken now: it may wait for that. Then it waits for
+ * nothing of this rank's but that message. */
 static bool
 has_first_message(const struct group_work *w, uint32_t k)
 {

@@ -1,8 +1,8 @@
-/* Two ranks have started different operations under one number. Which of them is wrong is for all to say: each tells
- * what it started, and who differs from the majority is guilty. So all ranks find the same one, from the same votes.
+/* Two ranks have started different operations under one number. All decide which of them is wrong: each reports what it
+ * started, and a rank that differs from the majority is guilty. So all ranks find the same one, from the same votes.
  *
- * Ranks that have not started the operation vote when they do; GROUP_VOTE_MS after the first sign of the dispute those
- * decide who have voted. With several numbers in dispute the lowest counts: what follows it is its consequence. */
+ * Ranks that have not started the operation vote when they do; GROUP_VOTE_MS after the first sign of the dispute the
+ * votes so far decide. With several numbers in dispute the lowest counts: what follows it is its consequence. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ votes_like(const struct group_core *c, uint32_t rank)
     return n;
 }
 
-/* The lowest rank of those who are most. */
+/* The lowest rank among the most common vote. */
 static uint32_t
 group_vote_majority(const struct group_core *c)
 {

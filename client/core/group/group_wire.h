@@ -1,4 +1,4 @@
-/* What ranks of a group say to each other, as bytes and back. Pure. PROTOCOL.md, section 11, has the meaning.
+/* The messages between ranks of a group, to bytes and back. Pure. PROTOCOL.md, section 11, has the meaning.
  *
  * These frames carry no protobuf: their metadata is a few numbers, little-endian, at fixed places, because a message of
  * 4 KiB takes less time than unpacking one. Decoders check lengths and ranges; what they let pass makes sense by
@@ -25,8 +25,8 @@
  * which they were started; sends and receives of a pair each by themselves. */
 enum group_lane {
     GROUP_LANE_ALL = 0,    /* an operation of the whole group */
-    GROUP_LANE_SEND = 1,   /* of who sends the frame: its k-th send to who gets it */
-    GROUP_LANE_RECEIVE = 2 /* ... its k-th receive from who gets it */
+    GROUP_LANE_SEND = 1,   /* of the frame's sender: its k-th send to the receiver */
+    GROUP_LANE_RECEIVE = 2 /* ... its k-th receive from the receiver */
 };
 #define GROUP_LANE_SHIFT 62
 #define GROUP_NUMBER_MAX ((UINT64_C(1) << GROUP_LANE_SHIFT) - 1)

@@ -1,9 +1,10 @@
 /* Carrying out the steps of one work.
  *
- * The usual way: begin() marks every side; work_advance() looks at what is marked, runs local steps that are ready,
- * hands out messages that may go, and says which can be taken; what comes in completes a step, which makes others ready
- * and marks their sides. Nothing here calls out of the core, so nothing comes back in the middle of it; but any step
- * may find that there is no memory, and then the group has failed and the work is done: loops look at w->done. */
+ * The usual way: group_work_begin() marks every side; work_advance() looks at what is marked, runs local steps that are
+ * ready, hands out messages that may go, and says which can be taken; what comes in completes a step, which makes
+ * others ready and marks their sides. Nothing here calls out of the core, so nothing comes back in the middle of it;
+ * but any step may find that there is no memory, and then the group has failed and the work is done: loops look at
+ * w->done. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,7 +161,7 @@ work_advance(struct group_core *c, struct group_work *w)
         group_work_end(c, w, PS_OK);
 }
 
-/* What the peer said of it before it was started here. False: it has started something else. */
+/* Take what the peer sent of it before it was started here. False: it has started something else. */
 static bool
 take_early(struct group_core *c, struct group_work *w, struct group_peer *p)
 {

@@ -3,7 +3,7 @@
 #include "common/core/wire/wire.h"
 
 #define LEFT_PART   8   /* of the time that is left, and at most */
-#define LEFT_MS_MAX 250 /* this much, is for the host's answer */
+#define LEFT_MS_MAX 250 /* this much, is for the coordinator's answer */
 
 /* ---- States ---- */
 
@@ -106,14 +106,14 @@ rendezvous_state_is_final(struct rendezvous_state *c, enum ps_err code, uint64_t
     case PS_ERR_UNSUPPORTED:
     case PS_ERR_DENIED:
         return true;
-    case PS_ERR_TIMEOUT: /* the host's; that of a connection is no answer */
+    case PS_ERR_TIMEOUT: /* the coordinator's; that of a connection is no answer */
         return c->state == RENDEZVOUS_WAITING;
     default:
         return false;
     }
 }
 
-/* A worker that waited there, or was redirected, begins anew from the lowest: those that wait at that one go there,
+/* A worker that waited there, or was redirected, starts over from the lowest: those that wait at that one go there,
  * too. */
 bool
 rendezvous_state_retry(struct rendezvous_state *c, enum ps_err code, uint64_t now_ms)

@@ -1,12 +1,15 @@
-/* The state of one rendezvous, as rendezvous.h draws it: whom this worker asks next, how long it waits there, and what
- * ends the search. Pure: the time comes in as an argument, and rendezvous.c does what is said here.
+/* The state of one rendezvous, as rendezvous.h draws it: which process this worker asks next, how long it waits there,
+ * and what ends the search. Pure: the time comes in as an argument, and rendezvous.c does what is decided here.
  *
  *     rendezvous_state_begin(&c, deadline_ms, now)
- *     while (rendezvous_state_due(&c, now) == RENDEZVOUS_DUE_STEP) // at rendezvous_state_due_ms(), and whenever
- * something has happened rendezvous_state_resolving(): an address is looked up; rendezvous_state_asking(): a shard or
- * worker is asked; rendezvous_state_waiting(): waiting there for the answer rendezvous_state_is_final(&c, code, now) //
- * what was asked has failed: no second try will change that rendezvous_state_retry(&c, code, now)     // it is to be
- * tried again: here, or with the next worker rendezvous_state_end(&c)
+ *     // at rendezvous_state_due_ms(), and whenever something has happened:
+ *     while (rendezvous_state_due(&c, now) == RENDEZVOUS_DUE_STEP)
+ *         rendezvous_state_resolving()                // an address is looked up
+ *         rendezvous_state_asking()                   // a shard or worker is asked
+ *         rendezvous_state_waiting()                  // waiting there for the answer
+ *         rendezvous_state_is_final(&c, code, now)    // it has failed: no second try will change that
+ *         rendezvous_state_retry(&c, code, now)       // it is to be tried again: here, or with the next worker
+ *     rendezvous_state_end(&c)
  */
 #ifndef CLIENT_GROUP_RENDEZVOUS_STATE_H
 #define CLIENT_GROUP_RENDEZVOUS_STATE_H
@@ -46,14 +49,15 @@ void rendezvous_state_resolving(struct rendezvous_state *c, bool must_wait,
                                 uint64_t now_ms); /* must_wait: nothing else will do */
 void rendezvous_state_asking(struct rendezvous_state *c, uint64_t now_ms);
 void rendezvous_state_waiting(struct rendezvous_state *c);
-uint32_t rendezvous_state_answer_ms(const struct rendezvous_state *c); /* with who is asked */
+uint32_t rendezvous_state_answer_ms(const struct rendezvous_state *c); /* of the process that is asked */
 
 /* What is due. */
 enum rendezvous_due { RENDEZVOUS_DUE_NOTHING, RENDEZVOUS_DUE_STEP, RENDEZVOUS_DUE_DEADLINE };
 enum rendezvous_due rendezvous_state_due(const struct rendezvous_state *c, uint64_t now_ms);
 uint64_t rendezvous_state_due_ms(const struct rendezvous_state *c); /* when that changes */
 
-/* For this worker's question: the host is to say who has not come before its own deadline ends the wait. */
+/* For this worker's question: the coordinator is to report which workers have not come before its own deadline ends the
+ * wait. */
 uint32_t rendezvous_state_left_ms(const struct rendezvous_state *c, uint64_t now_ms);
 
 /* An index, or a port, is taken. Whether that is so for good: a process that died a moment ago may hold it still. */
@@ -64,8 +68,8 @@ bool rendezvous_state_is_final(struct rendezvous_state *c, enum ps_err code, uin
 /* True: on with the next worker, at once. Else it pauses. */
 bool rendezvous_state_retry(struct rendezvous_state *c, enum ps_err code, uint64_t now_ms);
 
-/* Whether there is a worker below to be asked, which is `at`; else all were. settled: the own meeting waits for nothing
- * but them. */
+/* Whether there is a worker below to be asked, which is `at`; else all were. settled: this worker's own rendezvous
+ * waits for nothing but them. */
 bool rendezvous_state_has_next(struct rendezvous_state *c, bool settled);
 void rendezvous_state_next_round(struct rendezvous_state *c, uint64_t now_ms); /* all were asked */
 

@@ -7,19 +7,19 @@
  *     plan_finish(&plan);
  *
  * Messages between two ranks, in one direction, are matched by their order: the k-th SEND to p in a's plan is the k-th
- * RECEIVE from a in p's, with the same length. tests/unit/test_plan_*.c prove that for every algorithm and up to 64
- * ranks, that nothing deadlocks whatever the order of arrival (and if a SEND is done only when its RECEIVE has been
- * started: no room for messages in between is needed), that no two steps touch the same elements, one of them writing,
- * unless one needs the other, and that all results are right and bitwise the same on every rank.
+ * RECEIVE from a in p's, with the same length. tests/unit/client/core/plan/test_plan_*.c prove that for every algorithm
+ * and up to 64 ranks, that nothing deadlocks whatever the order of arrival (and if a SEND is done only when its RECEIVE
+ * has been started: no room for messages in between is needed), that no two steps touch the same elements, one of them
+ * writing, unless one needs the other, and that all results are right and bitwise the same on every rank.
  *
  * A step may start when the steps that it needs are done; they come before it in the list. RECEIVEs from one rank are
  * started in their order, and so are SENDs to one; steps of different peers wait only for what they need. A SEND is
  * done when its elements may be overwritten. A COPY of length 0 does nothing: it joins more needs than a step has room
  * for. Other steps of length 0 are a barrier's messages, and are sent.
  *
- * Reductions commute bit for bit (reduce.h), so the order of two operands is nobody's business. The order of a sum of
- * n, from left to right, with x_r for what rank r gave; all of it is computed in one place and then copied, or in the
- * same order in every place, so that all ranks hold the same bits:
+ * Reductions commute bit for bit (reduce.h), so the order of two operands does not matter. The order of a sum of n,
+ * from left to right, with x_r for what rank r gave; all of it is computed in one place and then copied, or in the same
+ * order in every place, so that all ranks hold the same bits:
  *
  *     DIRECT         x_0, x_1, ..., x_(n-1), everywhere
  *     RING           all-reduce and reduce-scatter: part p in the order p+1, p+2, ..., p (mod n);
@@ -99,12 +99,11 @@ void plan_finish(struct plan_plan *p); /* accepts zeroed and finished ones */
 /* Parts to their ranks, and what those make of them to all: a reduction whose arithmetic is the caller's. PLAN_IN and
  * PLAN_OUT, which do not overlap, are a slot for each rank, of `slot` elements in pieces of at most `piece`.
  *
- *     slots of IN to the ranks whose they are ──► piece i is there of all: MERGE i ──► that piece of IN's own slot to
- * all
+ *     slots of IN to their ranks ──► piece i is there of all: MERGE i ──► that piece of IN's own slot to all
  *
  * MERGE reads piece i of all slots of OUT but this rank's, and writes it in this rank's slot of IN. Afterwards the
- * other slots of OUT are what their ranks have merged; this rank's own lies in IN. Whoever merges does so in one place,
- * so all ranks end with the same bits. size: bytes of an element. */
+ * other slots of OUT are what their ranks have merged; this rank's own lies in IN. Each merge is done in one place, so
+ * all ranks end with the same bits. size: bytes of an element. */
 enum ps_err plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size, struct plan_plan *out,
                        struct ps_error *e) PS_MUST_USE;
 

@@ -9,7 +9,7 @@ struct build_place {
     uint32_t index; /* cell, or slot of scratch */
 };
 
-/* Who wrote a place last, and who has read it since: a list. */
+/* The step that wrote a place last, and a list of those that have read it since. */
 struct build_touch {
     uint32_t writer, readers;
     uint32_t cell; /* whose value a slot of scratch holds */
@@ -73,7 +73,7 @@ needs_directly(const struct plan_step *steps, uint32_t b, uint32_t a)
     return false;
 }
 
-/* Those that others of them need anyway are left out. */
+/* Needs that other needs imply are left out. */
 static void
 needs_prune(const struct plan_build *b, struct needs *needs)
 {
@@ -87,8 +87,8 @@ needs_prune(const struct plan_build *b, struct needs *needs)
         if (!implied)
             needs->step[kept++] = needs->step[i];
     }
-    /* In the order of steps nothing is needed by what comes before it, so the order in which they are left out is
-     * nobody's business: what is implied is so by something that is kept. */
+    /* In the order of steps nothing is needed by what comes before it, so the order in which they are left out does not
+     * matter: what is implied is so by something that is kept. */
     needs->n = kept;
 }
 
@@ -181,7 +181,7 @@ place_new(struct plan_build *b, enum plan_buffer to, uint32_t cell)
     return p;
 }
 
-/* ---- Who needs whom ---- */
+/* ---- Needs ---- */
 
 static void
 needs_of_reading(struct plan_build *b, struct build_place first, struct grid_run r, struct needs *needs)
@@ -271,7 +271,7 @@ step_on(struct plan_build *b, enum plan_kind kind, uint32_t peer, struct grid_ru
         touch_write(b, *to, r, step);
 }
 
-/* ---- What algorithms say ---- */
+/* ---- What algorithms call ---- */
 
 struct grid_run
 build_pieces(const struct plan_build *b, uint32_t from, uint32_t to)

@@ -1,9 +1,9 @@
 /* How a plan is put together: an algorithm says in order what this rank sends, receives and adds, as if each step ended
  * before the next began, and the builder finds out which steps need which. Internal to plan*.c.
  *
- * Cells of a grid (plan_grid.h) are what is talked about. For each cell the builder knows where this rank's latest
- * value of it lies, and for each place who wrote it last and who read it since; a step needs whoever wrote what it
- * reads and whoever touched what it writes.
+ * Algorithms name cells of a grid (plan_grid.h). For each cell the builder knows where this rank's latest value of it
+ * lies, and for each place which step wrote it last and which read it since; a step needs the writer of what it reads,
+ * and all that touched what it writes.
  *
  * Running out of memory or steps is remembered and makes all that follows do nothing. */
 #ifndef CLIENT_COLLECTIVE_PLAN_BUILD_H
@@ -60,8 +60,7 @@ void build_scale(struct plan_build *b, struct grid_run r);
 /* An empty message, SEND or RECEIVE, after the step `need` (PLAN_NONE: at once). Returns its step. */
 uint32_t build_signal(struct plan_build *b, enum plan_kind kind, uint32_t peer, uint32_t need);
 
-/* ---- Algorithms: plan_direct.c, plan_ring.c, plan_halving.c, plan_tree.c, plan_hierarchical.c ---------------------
- */
+/* ---- Algorithms: plan_direct.c, plan_ring.c, plan_halving.c, plan_tree.c, plan_hierarchical.c ---- */
 
 /* Where sums of others' parts are kept on the way: nowhere that the caller sees. */
 enum plan_buffer build_aside(const struct plan_build *b);

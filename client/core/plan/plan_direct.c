@@ -1,5 +1,5 @@
-/* Everybody sends to everybody who wants it, at once. One message time of latency, and the most bytes. Whoever reduces
- * does so in the order of ranks: so all sums that are made in several places are the same. */
+/* Every rank sends to every rank that wants it, at once. One message time of latency, and the most bytes. Each rank
+ * reduces in the order of ranks, so all sums that are made in several places are the same. */
 #include "client/core/plan/plan_build.h"
 
 /* All ranks but this one, beginning after it, so that not all send to one first. */

@@ -1,5 +1,5 @@
 /* The whole of a collective, cut: into pieces (one for each rank, say), and those into cells of at most a segment. A
- * run of cells goes as messages of whole cells that are at most a segment long, the same for everybody with the same
+ * run of cells goes as messages of whole cells that are at most a segment long, the same for all ranks with the same
  * grid.
  *
  *     plan_grid_make(&g, count, pieces, segment)

@@ -81,8 +81,8 @@ halving_fold(struct plan_build *b, const struct halving *h, enum plan_buffer asi
     }
 }
 
-/* Of `size` of the m, this one's half is kept and added to, the other half given away. What nobody else adds to after
- * that may lie where it is wanted. */
+/* Of `size` of the m, this one's half is kept and added to, the other half given away. A half that no other rank adds
+ * to after that may lie where it is wanted. */
 static void
 halving_halve(struct plan_build *b, const struct halving *h, enum plan_buffer aside, enum plan_buffer final)
 {

@@ -179,7 +179,7 @@ list_peers(struct plan_schedule *a, uint32_t ranks, uint32_t *lists)
     }
 }
 
-/* Who waits for whom, the other way round. */
+/* The needs the other way round: which steps wait for each step. */
 static void
 list_next(struct plan_schedule *a)
 {

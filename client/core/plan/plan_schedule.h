@@ -1,4 +1,4 @@
-/* A plan made ready to be carried out: who waits for which step, and for each peer which steps send to it and receive
+/* A plan made ready to be carried out: which steps wait for which, and for each peer which steps send to it and receive
  * from it, in order. Pure; immutable once made, so that any number of works can go by one. A group keeps those that it
  * made: a training loop starts the same operations again and again, and finds the schedule of each there.
  *

@@ -1,10 +1,10 @@
-/* Who takes part in a stage of a collective: all ranks, those of one host, one of each host. Internal to plan*.c. */
+/* The ranks that take part in a stage of a collective: all, those of one host, one of each. Internal to plan*.c. */
 #ifndef CLIENT_COLLECTIVE_PLAN_TEAM_H
 #define CLIENT_COLLECTIVE_PLAN_TEAM_H
 
 #include "client/core/plan/plan.h"
 
-/* Those who take part in something, in an order, and this rank's place among them. */
+/* The ranks of a team, in an order, and this rank's place among them. */
 struct plan_team {
     uint32_t n, me;
     const uint32_t *rank; /* NULL: all ranks in their order */

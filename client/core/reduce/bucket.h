@@ -41,7 +41,7 @@ struct bucket_plan {
 };
 
 /* elements: [params], each at most SIZE_MAX / 64; first_bytes and bytes at least 1. The floats between parameters are
- * part of what travels: whoever has the memory sets them to 0 once. LIMIT: more than SIZE_MAX / 64 floats or 2^32 - 1
+ * part of what travels: the memory's owner sets them to 0 once. LIMIT: more than SIZE_MAX / 64 floats or 2^32 - 1
  * parameters; NOMEM. */
 enum ps_err bucket_plan_init(struct bucket_plan *p, size_t params, const uint64_t *elements, size_t first_bytes,
                              size_t bytes, struct ps_error *e) PS_MUST_USE;

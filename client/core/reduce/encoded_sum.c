@@ -7,7 +7,7 @@
 #include "common/core/optimizer/optimizer.h"
 
 /* A piece's first word: which encoding, in the lowest byte; and, where there is none because a gradient was not finite,
- * this bit, and in the upper half whose. */
+ * this bit, and the rank in the upper half. */
 #define NOT_FINITE 0x100u
 #define WHOSE      16
 
@@ -118,7 +118,7 @@ encoded_sum_slots(struct encoded_sum *s, uint32_t ranks, uint32_t rank, struct p
 
 /* ---- To the others ---- */
 
-/* A piece of the gradient for the rank whose it is. False: it is not finite. It is looked at where it is read anyway,
+/* A piece of the gradient for the rank that owns it. False: it is not finite. It is looked at where it is read anyway,
  * so that it comes from memory once. */
 static bool
 encode_piece(struct encoded_sum *s, uint32_t rank, size_t i)
@@ -201,7 +201,7 @@ is_encoding(const struct encoded_sum *s, const uint32_t *piece, size_t n)
                        is_finite(s->how.kind, n, piece + 1)));
 }
 
-/* What the codec keeps a sum within. */
+/* Limits a sum to the range that the codec keeps it within. */
 static float
 encoded_sum_clamp(float x)
 {
@@ -325,7 +325,7 @@ encoded_sum_settle(struct encoded_sum *s, bool counted)
 {
     float *kept = s->kept;
 
-    /* What is not whole has counted nowhere, whatever is said. */
+    /* A sum that is not whole has counted nowhere, whatever `counted` is. */
     if (s->open && counted && (s->ranks == 0 || s->merged == encoded_sum_pieces(s))) {
         s->kept = s->next;
         s->next = kept;

@@ -35,7 +35,7 @@ struct encoded_sum {
     size_t count;
     float *kept, *next;    /* [count] what was left out: as before this gradient, and as after it */
     bool open;             /* next is of a gradient that may count or not */
-    uint32_t ranks, rank;  /* that the rooms are for; 0 ranks: there are none */
+    uint32_t ranks, rank;  /* that the slots are for; 0 ranks: there are none */
     size_t slot, piece;    /* words */
     uint32_t *out, *in;    /* [ranks * slot] */
     float *sum, *decoded;  /* [a piece] */
@@ -49,7 +49,7 @@ enum ps_err encoded_sum_init(struct encoded_sum *s, size_t count, const struct p
                              struct ps_error *e) PS_MUST_USE;
 void encoded_sum_finish(struct encoded_sum *s); /* accepts zeroed */
 
-/* For these ranks, of which there are at least 2. What is kept stays. PS_ERR_NOMEM: there are no rooms then. */
+/* For these ranks, of which there are at least 2. What is kept stays. PS_ERR_NOMEM: there are no slots then. */
 enum ps_err encoded_sum_slots(struct encoded_sum *s, uint32_t ranks, uint32_t rank, struct ps_error *e) PS_MUST_USE;
 
 /* gradient: [count], borrowed until the end. What was not settled before has not counted. */

@@ -1,4 +1,4 @@
-/* What each instruction set's file gives. Internal to reduce.c and its test; everybody else uses reduce.h. */
+/* What each instruction set's file gives. Internal to reduce.c and its test; all else uses reduce.h. */
 #ifndef CLIENT_COLLECTIVE_REDUCE_ISA_H
 #define CLIENT_COLLECTIVE_REDUCE_ISA_H
 

@@ -36,7 +36,7 @@
  * An operation (pull, push, tick, barrier, declare, attach, query, ping, set, drain) is cut into requests, each one
  * frame to one shard. Requests of pulls and of sequenced messages are made when there is room to send them, so an
  * operation on a terabyte holds a few kilobytes. On each shard requests go out in the order of the operations' starts.
- * Windows, per shard: bytes handed out by CORE_SEND and not told back (SHARD_LINK_SEND_BYTES), pulls asked and not
+ * Windows, per shard: bytes handed out by CORE_SEND and not given back (SHARD_LINK_SEND_BYTES), pulls asked and not
  * answered (SHARD_LINK_PULL_BYTES, SHARD_LINK_PULLS_MAX), sequence numbers given and not acknowledged
  * (SHARD_LINK_UNACKED_MAX, a count and not bytes: in sync an acknowledgement comes when the others have pushed, so
  * workers that push in different orders would wait for each other in a window of bytes). Declares, queries, pings,
@@ -44,8 +44,8 @@
  *
  * After a lost connection: connect again, HELLO resume, send again in order all that is not acknowledged, from the user
  * buffers that are still borrowed; ask again what was not answered. No operation fails because of it, nor because a
- * shard came back with older data: what that lost is counted and told (resync.c). The core has no
- * deadlines: who waits, gives up (core_op_cancel()) or lets the operation go on.
+ * shard came back with older data: what that lost is counted and reported (resync.c). The core has no deadlines: its
+ * caller gives up waiting (core_op_cancel()) or lets the operation go on.
  *
  * Modules: variable (the table of variables, their ids and versions), scatter (which bytes of which buffer belong to
  * which block), request_pool (requests, sequence window, ids), request (how requests end), op (operations), shard_link
@@ -62,7 +62,7 @@
 #include "common/core/format/timeline.h"
 #include "common/core/wire/frame.h"
 
-#define SHARD_LINK_SEND_BYTES  (4 * MIB)  /* handed out to be sent, not told back yet */
+#define SHARD_LINK_SEND_BYTES  (4 * MIB)  /* handed out to be sent, not given back yet */
 #define SHARD_LINK_PULL_BYTES  (32 * MIB) /* asked, not answered */
 #define SHARD_LINK_PULLS_MAX   1024       /* asked, not answered: frames */
 #define SHARD_LINK_UNACKED_MAX 65536 /* sequence numbers given, not acknowledged (the shard's SHARD_UNRESOLVED_MAX) */
@@ -71,7 +71,7 @@
 #define SHARD_LINK_BACKOFF_MAX 1000
 #define SHARD_LINK_ATTACH_MS   1000  /* between two questions after a variable that a shard lost and cannot give */
 #define SHARD_LINK_PROBE_MS    10000 /* with something outstanding and nothing received for so long: PING */
-#define SHARD_LINK_DEAD_MS     30000 /* and nothing received for so long: connect anew */
+#define SHARD_LINK_DEAD_MS     30000 /* and nothing received for so long: connect again */
 #define REQUEST_BATCH_BYTES    (256 * KIB) /* small blocks share a frame up to this; a larger block has its own */
 #define REQUEST_BLOCKS_MAX     4096        /* blocks in one frame: metadata stays far below FRAME_META_MAX */
 
@@ -116,7 +116,7 @@ struct core_config {
 enum ps_err core_new(const struct core_config *config, uint64_t now_ms, struct core **out,
                      struct ps_error *e) PS_MUST_USE;
 
-/* Frees all: operations, variables, and sends that were not told back (which must not be used after). Accepts NULL. */
+/* Frees all: operations, variables, and sends that were not given back (which must not be used after). Accepts NULL. */
 void core_free(struct core *c);
 
 /* ---- Events ---------------------------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ void core_sent(struct core *c, struct core_send *send, enum ps_err result);
 enum core_action_kind {
     CORE_CONNECT,    /* shard: connect; answer with core_connected() or core_disconnected() */
     CORE_DISCONNECT, /* shard: close its connection or give up connecting, at once: user buffers are no longer touched
-                        when this was performed, and nothing more of that connection is told to the core but
+                        when this was performed, and nothing more of that connection is reported to the core but
                         core_sent()s */
     CORE_FINISH,     /* shard: as CORE_DISCONNECT, but after what was handed out is sent (goodbye) */
     CORE_SEND,       /* shard, send */
@@ -187,7 +187,7 @@ bool core_joined(const struct core *c);
 /* Why nothing goes on: PS_OK, or the final error that every operation has ended with. */
 enum ps_err core_fatal(const struct core *c, struct ps_error *e);
 
-/* Not joined by the deadline: whom was waited for and why. Returns its code: UNREACHABLE, TIMEOUT, TASK_TAKEN, ... */
+/* Not joined by the deadline: which shard is missing and why. Returns its code: UNREACHABLE, TIMEOUT, TASK_TAKEN ... */
 enum ps_err core_join_error(const struct core *c, uint64_t waited_ms, struct ps_error *e);
 
 /* Join again as a new incarnation. What was not done has ended with the fatal error, or ends with CANCELLED now.
@@ -261,7 +261,7 @@ enum ps_err core_ping(struct core *c, uint32_t shard, struct core_op **op, struc
 enum ps_err core_set(struct core *c, const struct ps_setting *setting, struct core_op **op,
                      struct ps_error *e) PS_MUST_USE;
 
-/* Done when the shard says that it stops and the connection has ended. */
+/* Done when the shard has announced that it stops and the connection has ended. */
 enum ps_err core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 
 /* Any other message that one shard answers (QUERY, SAVE, CHECKPOINT, RESTORE; the last from observers only), as
@@ -281,7 +281,7 @@ uint64_t core_op_held_us(const struct core_op *op);
 struct core_var *core_op_variable(const struct core_op *op); /* of an attach; NULL before a shard has answered it */
 uint64_t core_op_blocks(const struct core_op *op);           /* blocks that a pull transferred */
 uint64_t core_op_variables(const struct core_op *op);        /* that a set changed */
-struct span core_op_answer(const struct core_op *op);        /* metadata of a query's Report, or of what was told to
+struct span core_op_answer(const struct core_op *op);        /* metadata of a query's Report, or of the answer to
                                                                 core_ask(); lives as long as op */
 
 /* Done at once, with CANCELLED or UNKNOWN_OUTCOME (pushes that may have reached the shard; ticks, which go on). Its
@@ -295,8 +295,8 @@ void core_op_free(struct core *c, struct core_op *op);
  */
 enum ps_err core_op_waiting(const struct core *c, const struct core_op *op, uint64_t waited_ms, struct ps_error *e);
 
-/* Ask the shards that hold this operation back who they wait for; the answers appear in core_op_waiting(). To be
- * called a little before a deadline. Actions. */
+/* Ask the shards that hold this operation back which workers they wait for; the answers appear in core_op_waiting(). To
+ * be called a little before a deadline. Actions. */
 void core_op_query_delay(struct core *c, struct core_op *op);
 
 #endif

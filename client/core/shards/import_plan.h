@@ -14,7 +14,7 @@ struct import_choice {
 };
 
 /* is: the job as the shards know it and all its variables, or a zeroed one when none of them does. *out, a zeroed one:
- * the job with the variables that are imported, which begin anew; ended by checkpoint_finish(), also after a failure.
+ * the job with the variables that are imported, which start over; ended by checkpoint_finish(), also after a failure.
  * *declared: how many of them are new. file: for sentences.
  *
  * PS_ERR_NOT_FOUND: no tensor has a name that fits, a variable is not there, nor the job; PS_ERR_SHAPE: the variable

@@ -1,8 +1,8 @@
 /* What comes in on a link: a frame's metadata is decoded once, the payload of a DATA frame is sent straight to the user
  * buffers of the request that it answers, and the whole frame then ends requests.
  *
- * Whatever a shard says that cannot be true (an answer to what was not asked, a length that does not fit) is
- * PS_ERR_PROTOCOL and final: it would be said again. */
+ * A message that cannot be true (an answer to what was not asked, a length that does not fit) is PS_ERR_PROTOCOL and
+ * final: the shard would send it again. */
 #include "client/core/shards/inbox.h"
 
 #include "client/core/shards/residual.h"
@@ -72,8 +72,8 @@ answered_too_soon(struct core *c, struct shard_link *l)
     shard_link_lost(c, l, &e);
 }
 
-/* Also when it could not be asked: the push will hear the same. But a step that failed for a worker that was lost is
- * one before the push's, which is as early as it was: the gate is asked again. */
+/* Also when it could not be asked: the push will get the same answer. But a step that failed for a worker that was lost
+ * is one before the push's, which is as early as it was: the gate is asked again. */
 static void
 open_gate(struct shard_link *l, const struct request *p, const struct ps_error *error)
 {
@@ -212,7 +212,7 @@ ack_one(struct core *c, struct shard_link *l, uint64_t seq, uint32_t code)
         return; /* acknowledged before: a skip that filled a hole, say */
     if (p->kind == REQUEST_PUSH && !ack_push(c, l, p, code, &error))
         return;
-    /* A session that was made anew starts at the slowest clock, which may be past this tick's. */
+    /* A session that was made again starts at the slowest clock, which may be past this tick's. */
     if (p->kind == REQUEST_TICK && code == PS_ERR_CLOCK && p->clock <= l->floor)
         code = PS_OK;
     if (code != PS_OK && error.code == PS_OK)
@@ -377,7 +377,7 @@ inbox_dispatch(struct core *c, struct shard_link *l, const struct frame_head *he
         inbox_broke(c, l, "sent a message that only workers send");
 }
 
-/* l->msg is this frame's, and a payload that came with it is where it belongs. False when the link is no more. */
+/* l->msg is this frame's, and a payload that came with it is where it belongs. False when the link is gone. */
 static bool
 take_frame(struct core *c, struct shard_link *l, const struct frame_head *head, const void *meta, const void *payload)
 {

@@ -1,5 +1,5 @@
-/* What the rooms of the inbox share. l->msg is the message that came; whoever handles it ends the requests that it
- * answers, or fails the core when it says what cannot be true. */
+/* What the modules of the inbox share. l->msg is the message that came; its handler ends the requests that it answers,
+ * or fails the core when the message cannot be true. */
 #ifndef CLIENT_INBOX_H
 #define CLIENT_INBOX_H
 
@@ -8,12 +8,12 @@
 /* The core fails: the shard broke the protocol. */
 void inbox_broke(struct core *c, struct shard_link *l, const char *what);
 
-/* Answered: its operation hears it, then it ends. error NULL: well. */
+/* Answered: its operation is notified, then the request ends. error NULL: well. */
 void inbox_answered(struct core *c, struct shard_link *l, struct request *p, const struct ps_error *error);
 
 /* ---- inbox_data.c ---- */
 
-/* Find the places of the payload of the DATA frame in l->msg. False when the link is no more. */
+/* Find the places of the payload of the DATA frame in l->msg. False when the link is gone. */
 bool inbox_data_begin(struct core *c, struct shard_link *l, struct core_payload_dest *place);
 void inbox_data(struct core *c, struct shard_link *l); /* all of it is there */
 

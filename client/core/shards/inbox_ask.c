@@ -45,7 +45,7 @@ on_delay_answer(struct core *c, struct core_op *op, const Psd__Report *r)
     }
 }
 
-/* ---- Whoever asked ---- */
+/* ---- The caller's answer ---- */
 
 /* The answer as it came is the operation's result. */
 static void

@@ -1,4 +1,4 @@
-/* DATA: its payload is sent straight to the user buffers of the part that it answers, which then ends. */
+/* DATA: its payload is sent straight to the user buffers of the request that it answers, which then ends. */
 #include "client/core/shards/inbox.h"
 
 /* ---- Where the payload goes ---- */

@@ -1,9 +1,9 @@
-/* DECLARED: what a shard calls a variable; to who attaches to one, what it is. */
+/* DECLARED: a shard's id of a variable, and for an attach its definition. */
 #include "client/core/shards/inbox.h"
 
 #include <string.h>
 
-/* What a shard says that a variable is, must be what the others said. The variable, or NULL with *e. */
+/* A shard's definition of a variable must be what the others sent. The variable, or NULL with *e. */
 static struct core_var *
 attached_var(struct core *c, struct shard_link *l, const struct request *p, struct ps_error *e)
 {

@@ -1,5 +1,5 @@
-/* Operations: making, ending, giving up. See op.h. What starts them: op_train.c and op_ask.c; what they wait for, in
- * words: op_wait.c. */
+/* Operations: making, ending, giving up. See op.h. They start in op_train.c and op_ask.c; op_wait.c puts what they wait
+ * for into words. */
 #include "client/core/shards/op.h"
 
 #include <stdlib.h>
@@ -184,7 +184,7 @@ ops_finish(struct core *c)
 
 /* ---- Ending ---- */
 
-/* Questions about it that are under way have nobody to tell. */
+/* Queries about it that are under way are for no operation any more. */
 static void
 drop_delay_queries(struct core *c, struct core_op *op)
 {
@@ -232,7 +232,7 @@ op_end(struct core *c, struct core_op *op, const struct ps_error *result)
     op_recycle_if_over(c, op);
 }
 
-/* What the job's options ask for: no error of anybody. */
+/* A drop is what the job's options ask for, no error. */
 bool
 op_is_drop(enum ps_err code)
 {

@@ -86,7 +86,7 @@ struct core_op {
     char after[OP_TEXT_MAX];
     uint8_t *answer;
     size_t answer_len;
-    char delay_text[OP_DELAY_TEXT_MAX]; /* who holds it back, as last heard */
+    char delay_text[OP_DELAY_TEXT_MAX]; /* which workers hold it back, as last reported */
 };
 
 /* ---- Starting ---- */

@@ -1,5 +1,5 @@
-/* Starting what is one request on one shard, or one on each: declarations, attaches, queries, pings, drains, and
- * whatever else is one message and its answer. */
+/* Starting what is one request on one shard, or one on each: declarations, attaches, queries, pings, drains, and all
+ * else that is one message and its answer. */
 #include "client/core/shards/op.h"
 
 #include <string.h>
@@ -151,7 +151,7 @@ core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error 
     return start_question(c, OP_DRAIN, REQUEST_DRAIN, shard, &like, op, e);
 }
 
-/* The answer is told as it came, so a message needs no more than its own bytes: what they mean is for who asks. */
+/* The answer is handed on as it came, so a message needs no more than its own bytes: their meaning is the caller's. */
 enum ps_err
 core_ask(struct core *c, uint32_t shard, enum msg_type type, const ProtobufCMessage *message, struct core_op **op_out,
          struct ps_error *e)

@@ -137,7 +137,7 @@ clips_by_norm(size_t n, struct core_var *const vars[])
 }
 
 /* The norm that the push gives; negative: none. Variables that were declared to clip by it always get one: what a SET
- * makes of them while they run is for the shards to know. */
+ * makes of them while they run only the shards know. */
 static enum ps_err
 push_norm(size_t n, struct core_var *const vars[], const float *const grads[], const struct ps_push_options *options,
           double *norm, struct ps_error *e)

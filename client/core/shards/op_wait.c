@@ -1,4 +1,4 @@
-/* What an operation waits for, in words, and asking the shards who holds it back. */
+/* What an operation waits for, in words, and asking the shards which workers hold it back. */
 #include "client/core/shards/op.h"
 
 #include <stdio.h>

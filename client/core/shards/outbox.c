@@ -225,7 +225,7 @@ pump_control(struct core *c, struct shard_link *l)
 }
 
 /* In sync a shard refuses a push for a step that its blocks have not come to, and one that came back with older data
- * comes there again only when all workers have told it their clocks. (Sent too early, the gradient would be lost.) */
+ * comes there again only when all workers have sent it their clocks. (Sent too early, the gradient would be lost.) */
 static void
 query_gate(struct core *c, struct shard_link *l, const struct request *push)
 {

@@ -58,7 +58,7 @@ encode_pull(struct core *c, struct shard_link *l, struct request *p, struct send
     return shard_link_encode(s, MSG_PULL, p->request, &m.base, 0);
 }
 
-/* A session that was made anew may be ahead of this worker; in async and ssp all that it pushes is at that clock until
+/* A session that was made again may be ahead of this worker; in async and ssp all that it pushes is at that clock until
  * it has caught up. In sync the clock says which step a gradient belongs to. */
 static uint64_t
 push_clock(const struct core *c, const struct shard_link *l, const struct request *p)

@@ -6,7 +6,7 @@
 
 static_assert(PS_METRICS_MAX == WIRE_METRICS_MAX, "what a worker may set is what a tick carries");
 
-/* The shard that is told of them, and asked for the sum over all workers. */
+/* The shard that metrics are sent to, and that is asked for the sum over all workers. */
 static bool
 is_metrics_shard(const struct shard_link *l)
 {
@@ -30,7 +30,7 @@ own_metrics_welcomed(struct core *c, const struct shard_link *l, const Psd__Welc
     to->at = step_cursor_welcomed(w->metrics->at);
 }
 
-/* Where a shard has yet to hear that the round has begun, this worker's data begins from nowhere (step_cursor.c), and
+/* Where a shard does not know yet that the round has begun, this worker's data begins from nowhere (step_cursor.c), and
  * so do the sums. */
 static bool
 all_in_round(const struct core *c, uint64_t round)
@@ -41,9 +41,9 @@ all_in_round(const struct core *c, uint64_t round)
     return true;
 }
 
-/* A worker that joins again has the sums as the shard has settled them: a tick that did not come to it is no more. But
- * what it had settled and lost this worker still knows, unless another process has gone further under its index since,
- * or it was the round before. */
+/* A worker that joins again has the sums as the shard has settled them: a tick that did not reach it is lost. But what
+ * it had settled and lost this worker still knows, unless another process has gone further under its index since, or it
+ * was the round before. */
 static bool
 keeps_own(const struct core *c, uint64_t round)
 {

@@ -1,11 +1,11 @@
 /* What this worker has summed up (psclient.h: ps_client_set_metrics()). Pure.
  *
- *     set: the step under way has these        tick: they are added to the sums, and shard 0 hears of those
+ *     set: the step under way has these        tick: they are added to the sums, which go to shard 0
  *
- * Every tick to shard 0 carries the whole sums of now, so one that is sent again, or made anew after a rollback, brings
- * what is true whatever came before it. With them goes up to where this worker's data is in them: who takes its place
- * may have to do a step again of which the sums know already (another shard had not heard of its end), and then leaves
- * out what it sums up of that. */
+ * Every tick to shard 0 carries the whole sums of now, so one that is sent again, or made again after a rollback,
+ * brings what is true whatever came before it. With them goes the cursor up to which this worker's data is in them: a
+ * process that takes its place may have to do a step again that is in the sums already (another shard had not received
+ * its end), and then leaves that step out of them. */
 #ifndef CLIENT_OWN_METRICS_H
 #define CLIENT_OWN_METRICS_H
 
@@ -44,10 +44,10 @@ bool own_metrics_behind(const struct core *c, const struct shard_link *l);
 /* The step is over with this tick, whose place in the data is known. */
 void own_metrics_tick(struct core *c, const struct core_op *op);
 
-/* A hello on this link names the metrics, if its shard is told of them. */
+/* A hello on this link names the metrics, if they are sent to its shard. */
 void own_metrics_name(const struct core *c, const struct shard_link *l, Psd__Hello *hello);
 
-/* As a tick's message, which borrows from c; NULL when there are none, or the link's shard is not told. */
+/* As a tick's message, which borrows from c; NULL when there are none, or they are not sent to the link's shard. */
 struct metrics_message {
     Psd__Metrics message;
     Psd__Cursor at;

@@ -19,7 +19,7 @@ part_detach_send(struct request *p)
         return;
     p->send->part = NULL;
     p->send->encoding =
-        p->encoding; /* who acknowledges before all has come ends the request while its bytes are read */
+        p->encoding; /* a shard that acknowledges before all has come ends the request while its bytes are read */
     p->encoding = (struct encoding){0};
     p->send = NULL;
 }

@@ -37,22 +37,22 @@ enum request_kind {
     REQUEST_ATTACH,
     REQUEST_OTHER,       /* any other message that one answers, as it is */
     REQUEST_RESTORE,     /* the core's own DECLARE (an observer's: ATTACH) after a shard lost data */
-    REQUEST_DELAY_QUERY, /* the core's own QUERY: who holds op back */
+    REQUEST_DELAY_QUERY, /* the core's own QUERY: which workers hold op back */
     REQUEST_GATE,        /* the core's own PULL of nothing: the blocks of the gated push `seq` have come to its clock */
     REQUEST_ALIVE        /* the core's own PING */
 };
 
 enum request_state { REQUEST_WAITING, REQUEST_HANDED_OUT, REQUEST_SENT };
 
-/* Memory for what a compressed push sends. Large ones are lent by a pool: what malloc() gets anew from the system costs
- * more for its first touch than the encoding does. */
+/* Memory for what a compressed push sends. Large ones are lent by a pool: what malloc() gets fresh from the system
+ * costs more for its first touch than the encoding does. */
 struct encoding {
     uint8_t *data; /* NULL: there is none */
     size_t lent;   /* as the pool says; 0: it is of the heap */
 };
 
-/* A frame that was handed out; kept apart from its request because the request may end, or be sent anew, before it is
- * told back. */
+/* A frame that was handed out; kept apart from its request because the request may end, or be sent again, before
+ * core_sent() gives it back. */
 struct send {
     struct core_send out; /* first: what the driver sees */
     struct send *all;     /* every one that exists, for core_free() */
@@ -63,8 +63,8 @@ struct send {
     uint8_t *head;
     size_t head_room;
     struct spans spans;
-    struct encoding encoding; /* of a request that ended before this was told back */
-    bool out_there;           /* handed out and not told back */
+    struct encoding encoding; /* of a request that ended before this was given back */
+    bool out_there;           /* handed out and not given back */
 };
 
 /* Versions that a request's message carries, one per block: from_version of a push, newer_than of a pull. Kept because

@@ -3,12 +3,14 @@
  *
  *     start      every gradient is finite, and there is room for the residuals; else nothing is pushed
  *                (residual_begin)
- *     request made  each of its blocks is encoded, once: gradient + residual = encoding + new residual
- * (residual_encode) sent       and sent again after a lost connection: the same bytes counted    nothing: what the
- * encoding left out is in the residual not        refused, dropped as STALE or LATE, given up before it was sent: the
- * residual is as if the push had never been, also when others were encoded since: the gradient is gone, as one that was
- * not compressed would be, and what was left out of earlier ones is not (residual_note, residual_undo) unknown    given
- * up once it was sent: as if it had counted; better lost than twice
+ *     made       each block of a request is encoded, once: gradient + residual = encoding + new residual
+ *                (residual_encode)
+ *     sent       and sent again after a lost connection: the same bytes
+ *     counted    nothing: what the encoding left out is in the residual
+ *     not        refused, dropped as STALE or LATE, given up before it was sent: the residual is as if the push had
+ *                never been, also when others were encoded since: the gradient is gone, as one that was not compressed
+ *                would be, and what was left out of earlier ones is not (residual_note, residual_undo)
+ *     unknown    given up once it was sent: as if it had counted; better lost than twice
  *
  * Requests of one block are made in the order of their pushes, so residuals are a matter of that order alone. */
 #ifndef CLIENT_RESIDUAL_H

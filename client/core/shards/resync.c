@@ -62,7 +62,7 @@ resync_survived(const struct shard_link *l, const Psd__Welcome *w, uint64_t seq)
            seq >= w->survived_from && bit / 8 < w->survived.len && (w->survived.data[bit / 8] >> bit % 8 & 1) != 0;
 }
 
-/* How it went there. */
+/* The outcome of a survivor there. */
 static enum ps_err
 survivor_code(const Psd__Welcome *w, uint64_t seq)
 {
@@ -92,7 +92,7 @@ unanswered_there(const struct shard_link *l, const Psd__Welcome *w)
     return n;
 }
 
-/* Of the pushes that it answered the shard still has those that it counts but the unanswered. */
+/* Of the pushes that it answered, the shard still has all that it counts except the unanswered ones. */
 static uint64_t
 pushes_gone(const struct shard_link *l, const Psd__Welcome *w)
 {
@@ -153,14 +153,14 @@ past_answered(const struct core *c, const struct shard_link *l)
 }
 
 /* Acknowledged ticks are gone: the core's own bring the session where the worker was, each before the first push that
- * was made there; and one to where it is already, when only what they told of metrics is gone. A session that went back
- * behind the beginning of this round hears of it before anything else, or it would take the data of this round's pushes
- * for that of the one before. */
+ * was made there; and one to where it is already, when only the metrics that they carried are gone. A session that went
+ * back behind the beginning of this round is notified of the round before anything else, or it would take the data of
+ * this round's pushes for that of the one before. */
 static enum ps_err
 catch_up(struct core *c, struct shard_link *l, const Psd__Welcome *w, bool session_new)
 {
     uint64_t at = w->clock, own = MAX(own_clock(c, l, session_new), past_answered(c, l));
-    bool behind = c->joined && w->round < c->round, tells = false; /* a tick comes, which tells of metrics as well */
+    bool behind = c->joined && w->round < c->round, tells = false; /* a tick comes, which carries metrics as well */
     enum ps_err err;
 
     for (struct request *p = l->parts.first; p != NULL; p = p->next) {
@@ -211,7 +211,7 @@ ask_values(struct shard_link *l, struct request *p)
     p->seq = 0;
     p->counts = false;
     p->versions.any = false;
-    p->op->answered = true; /* should it be given up, it was applied all the same */
+    p->op->answered = true; /* should it be given up, it was applied nevertheless */
     l->pulling++;
     l->pulling_bytes += p->bytes;
 }
@@ -246,7 +246,7 @@ answer_survivors(struct core *c, struct shard_link *l, const Psd__Welcome *w)
     }
 }
 
-/* Numbers up to last_seq stay, so that the outcomes are told; given up ones, which the shard need not hear of, go.
+/* Numbers up to last_seq stay, so that the outcomes are reported; given up ones, which the shard need not know of, go.
  * There is room. */
 static void
 number_anew(struct core *c, struct shard_link *l, const Psd__Welcome *w)
@@ -298,7 +298,7 @@ fill_holes(struct core *c, struct shard_link *l, uint64_t last_seq)
     return PS_OK;
 }
 
-/* Declare again all that the shard should hold and does not know: it lost it, perhaps before the worker joined anew.
+/* Declare again all that the shard should hold and does not know: it lost it, perhaps before the worker joined again.
  * (What operations still ask for: op_answered().) */
 static enum ps_err
 restore_variables(struct core *c, struct shard_link *l)
@@ -334,7 +334,7 @@ drop_restores(struct core *c, struct shard_link *l)
 
 /* ---- Settling ---- */
 
-/* Somebody wanted it so. Which of this worker's pushes the checkpoint has nobody knows. */
+/* The job was restored on request. Which of this worker's pushes the checkpoint has is not known. */
 static bool
 was_restored(const struct shard_link *l, const Psd__Welcome *w)
 {

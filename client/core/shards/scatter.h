@@ -1,7 +1,7 @@
 /* Scatter and gather: which bytes of which user buffer belong to which block on one shard. Pure.
  *
  * A cursor walks the blocks that one shard holds of an operation's variables, in the order of the variables and of
- * their blocks. A request of an operation is a stretch of that walk, so it needs no list of its blocks: whoever wants
+ * their blocks. A request of an operation is a stretch of that walk, so it needs no list of its blocks: code that wants
  * them walks again from the request's start.
  *
  *     struct block_cursor at = start;

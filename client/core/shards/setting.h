@@ -3,7 +3,7 @@
  * A set goes to every shard in a request of its own, which is sent again after a reconnect: its values are absolute, so
  * twice is as good as once. It is done when all have answered; its error says which shards have changed.
  *
- * A drain has no answer: the shard says that it stops, and closes. shard_link.c ends the request then. */
+ * A drain has no answer: the shard announces that it stops, and closes. shard_link.c ends the request then. */
 #ifndef CLIENT_SETTING_H
 #define CLIENT_SETTING_H
 

@@ -1,6 +1,6 @@
 /* The life of a link: connect, greet, be welcomed, restore what a shard lost, lose the connection, try again.
  *
- * The happy path: shard_link_connect() asks for a connection; shard_link_connected() says HELLO; shard_link_welcomed()
+ * The happy path: shard_link_connect() asks for a connection; shard_link_connected() sends HELLO; shard_link_welcomed()
  * settles the session (resync.h) and the outbox goes on from there. */
 #include "client/core/shards/shard_link.h"
 
@@ -198,7 +198,7 @@ requeue_requests(struct core *c, struct shard_link *l)
     l->to_ask = l->control.first;
 }
 
-/* The shard has let everybody go: what a drain waits for. */
+/* The shard has closed its connections: a drain waits for that. */
 static void
 shard_link_drained(struct core *c, struct shard_link *l)
 {
@@ -352,8 +352,8 @@ shard_link_restored(struct core *c, struct shard_link *l)
     shard_link_pump(c, l);
 }
 
-/* Who reads a shard that lost its data can only wait until those who train have declared there again; and they, until
- * it can make blocks: its store may have had no room, or its disk an error. The caller hears once why. */
+/* A reader of a shard that lost its data can only wait until the training workers have declared there again; and they,
+ * until it can make blocks: its store may have had no room, or its disk an error. The caller gets the reason once. */
 void
 shard_link_restore_later(struct core *c, struct shard_link *l, struct request *p, const struct ps_error *why)
 {

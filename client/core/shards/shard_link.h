@@ -31,10 +31,10 @@ struct shard_link {
     uint64_t epoch;          /* counts connections */
     uint32_t failures;       /* in a row */
     struct ps_error trouble; /* why there is no connection, or no READY one; PS_OK: there is, or none was tried */
-    uint64_t silent_ms;      /* nothing heard while being driven */
+    uint64_t silent_ms;      /* nothing received while being driven */
     uint64_t sent_ms;        /* last time that something was handed out */
     bool probed;
-    bool draining;     /* the shard has said that it stops: this connection is its last */
+    bool draining;     /* the shard has announced that it stops: this connection is its last */
     bool reset_wanted; /* request_give_up() found a payload half way into the socket: shard_link_lost() is due */
 
     /* the session on the shard */
@@ -44,7 +44,7 @@ struct shard_link {
     uint64_t boot;
     uint64_t restored_boot; /* of the data since the job was restored from a checkpoint there; 0: it was not */
     uint64_t clock;         /* this worker's, highest that the shard has acknowledged, or made the session at */
-    uint64_t ticked;        /* the same, without sessions that were made anew: no more than the worker's own clock */
+    uint64_t ticked;        /* the same, without sessions that were made again: no more than the worker's own clock */
     uint64_t pushed;        /* clock after that of the newest push that the shard has answered */
     uint64_t floor; /* the session's when it was made, or went back: ticks to no more than this are refused, which is
                        well, and pushes of before go at this one (not in sync) */
@@ -57,7 +57,7 @@ struct shard_link {
     uint64_t gated_through;
     struct request *gate; /* asked and not answered */
     uint32_t restoring;   /* REQUEST_RESTORE not answered */
-    uint64_t attach_ms;   /* PART_RESTOREs that are held wait until then; 0: none does */
+    uint64_t attach_ms;   /* REQUEST_RESTOREs that are held wait until then; 0: none does */
 
     /* what is under way */
     struct send_window window;
@@ -211,7 +211,7 @@ void shard_link_note_codes(struct core *c, struct shard_link *l, struct request 
 /* A request of the core's own, in no list yet; NULL: out of memory. */
 struct request *request_new_own(struct core *c, enum request_kind kind);
 
-/* Out of every book, and recycled. */
+/* Out of every list, and recycled. */
 void request_end(struct core *c, struct shard_link *l, struct request *p);
 
 /* Its operation gave up. True when the shard may have it. The request may be gone after this. The caller looks at

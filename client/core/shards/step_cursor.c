@@ -18,7 +18,7 @@ step_cursor_welcomed(const Psd__Cursor *m)
     return m != NULL ? (struct ps_cursor){m->epoch, m->position} : (struct ps_cursor){0};
 }
 
-/* In this round: where a shard has yet to hear that it has begun, nothing counts. */
+/* In this round: where a shard does not know yet that it has begun, nothing counts. */
 static struct ps_cursor
 place_of(const struct core *c, const struct shard_link *l)
 {

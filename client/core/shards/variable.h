@@ -15,7 +15,7 @@
 /* One shard's share of a variable: blocks first, first + shards, first + 2 shards ... (see
  * common/core/cluster/placement.h). */
 struct var_shard {
-    uint64_t blocks; /* that it holds; 0: the shard never hears of the variable */
+    uint64_t blocks; /* that it holds; 0: the shard does not know the variable */
     uint64_t first;
     uint32_t id; /* its number there, when known */
     bool known;
@@ -52,7 +52,7 @@ struct core_var *variables_find(const struct variables *t, const char *name);
 
 /* Find or make the variable of this declaration. PS_ERR_INVALID and PS_ERR_LIMIT say which field is wrong;
  * PS_ERR_MISMATCH: declared before with another definition (prints both). One whose declaration failed may be declared
- * anew with another definition. */
+ * again with another definition. */
 enum ps_err variables_declare(struct variables *t, const struct ps_var_spec *spec, struct core_var **out,
                               struct ps_error *e) PS_MUST_USE;
 
@@ -63,7 +63,7 @@ enum ps_err variables_attach(struct variables *t, const Psd__Declare *declare, s
 /* One that was just made, and has nothing but its definition, is not wanted after all. */
 void variables_remove(struct variables *t, struct core_var *v);
 
-/* The shard of block 0, which hangs on names alone: who attaches asks there first. */
+/* The shard of block 0, which depends on names alone: an attach asks there first. */
 uint32_t variables_first_shard(const struct variables *t, const char *name);
 
 /* The shard lost data: its ids and the versions of its blocks are no longer known. */
