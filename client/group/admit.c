@@ -1,5 +1,5 @@
-/* ps_group_admit(): the ranks meet while their group stays formed, say to each other through it what came of that, and
- * give it up only for a table that all of them have. */
+/* ps_group_admit(): the ranks meet while their group stays formed, exchange the outcome through it, and give it up only
+ * for a table that all of them have. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define SETTLE_PART 4 /* of the time for meeting: no more is spent on waiting for others to come along */
 
-/* What each rank says of its meeting. */
+/* The outcome of each rank's meeting. */
 struct admit_outcome {
     int64_t code;      /* PS_OK: it has a table; these are known: */
     int64_t id, epoch; /* else 0 */
@@ -39,7 +39,7 @@ all_have_one(const struct admit_outcome *all, uint32_t ranks)
     return true;
 }
 
-/* Why not; this rank has a table. */
+/* Why the ranks do not have one table; this rank has one. */
 static enum ps_err
 say_who(const ps_group *g, const struct admit_outcome *all, struct ps_error *e)
 {
@@ -81,7 +81,7 @@ same_members(const struct group_membership *a, const struct group_membership *b)
     return true;
 }
 
-/* *agreed: all ranks have this table, and it has somebody new. */
+/* *agreed: all ranks have this table, and it has a new member. */
 static enum ps_err
 admit_compare(ps_group *g, enum ps_err met, const struct group_membership *t, bool *agreed, struct ps_error *e)
 {
@@ -89,7 +89,7 @@ admit_compare(ps_group *g, enum ps_err met, const struct group_membership *t, bo
     struct ps_error why = {0};
     enum ps_err err;
 
-    if (all == NULL) { /* the others wait for what this rank has to say */
+    if (all == NULL) { /* the others wait for this rank's outcome */
         ps_error_set(&why, PS_ERR_NOMEM, "no memory for %" PRIu32 " ranks", g->table.ranks);
         group_core_blame(g->core, g->table.rank, &why);
         group_perform(g);
@@ -115,7 +115,7 @@ admit_compare(ps_group *g, enum ps_err met, const struct group_membership *t, bo
     return err;
 }
 
-/* The group stays. */
+/* The group stays as it is. */
 static enum ps_err
 go_on(ps_group *g, bool threaded, enum ps_err err, struct ps_error *e)
 {

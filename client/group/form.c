@@ -1,4 +1,4 @@
-/* The group's side of meeting: what it was opened with becomes a rendezvous, and the loop runs until that is over. */
+/* The group's side of meeting: the group's options become a rendezvous, and the loop runs until that is over. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ read_boot(char *out, size_t size)
     return out[0] != '\0';
 }
 
-/* A boot of a machine, and the network that its processes see: those of two containers may have nothing in common. What
- * can really be shared is tried by who shares it. Without /proc it is like no other. */
+/* A boot of a machine, and the network that its processes see: those of two containers may have nothing in common. Code
+ * that shares memory tries whether it really can. Without /proc the host is like no other. */
 void
 form_host(char out[GROUP_HOST_MAX])
 {

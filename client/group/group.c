@@ -301,7 +301,7 @@ group_listen(ps_group *g, const char *listen, struct ps_error *e)
     return acceptor_open(&g->acceptor, &g->pool, listen, e);
 }
 
-/* Equal texts, equal numbers; one that is not known is like no other. */
+/* Equal texts, equal numbers; an unknown host is like no other. */
 static void
 number_hosts(const struct group_membership *t, uint32_t *host)
 {
@@ -322,7 +322,7 @@ one_host(const uint32_t *host, uint32_t ranks)
     return true;
 }
 
-/* More ranks on this machine than processors: who polls keeps from polling the one that it waits for. */
+/* More ranks on this machine than processors: a rank that polls keeps the one that it waits for from running. */
 static bool
 is_crowded(const uint32_t *host, uint32_t ranks, uint32_t rank)
 {
@@ -398,7 +398,7 @@ group_links_gone(void *arg)
     return g->outs == 0 && g->conns == mesh_waiting(g);
 }
 
-/* What their owners still hold keeps its result, without the core. */
+/* Works that their owners still hold keep their result, without the core. */
 static void
 works_outlive(ps_group *g)
 {
@@ -413,7 +413,7 @@ works_outlive(ps_group *g)
     }
 }
 
-/* What a rank is owed is the end of what it has part in, and its reason. */
+/* How long the link to a rank may linger: the rank is owed the end of what it takes part in, and the reason. */
 static uint32_t
 group_spin_for(const ps_group *g, uint32_t rank)
 {

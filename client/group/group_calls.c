@@ -68,7 +68,7 @@ timeout_of(const ps_group *g, int timeout_ms)
     return timeout_ms < 0 ? (uint64_t)g->options.timeout_ms : (uint64_t)timeout_ms;
 }
 
-/* What is done already is not waited for. */
+/* A work that is done already is not waited for. */
 static bool
 work_wait(const struct ps_work *w, uint64_t timeout_ms)
 {
@@ -108,7 +108,7 @@ group_call_start(ps_group *g, const struct group_request *ask, ps_work **work, s
     } else if ((w = work_new(g)) == NULL) {
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for an operation");
     } else if ((err = group_core_start(g->core, ask, uv_now(&g->loop), &w->core, e)) != PS_OK) {
-        group_perform(g); /* a group that has failed here says so */
+        group_perform(g); /* a group that has failed here notifies the others */
         work_release(w);
     } else {
         w->time = ask->op == PLAN_BARRIER ? TIMELINE_BARRIER : TIMELINE_ALL_REDUCE;
@@ -330,7 +330,7 @@ ps_group_state(const ps_group *g, struct ps_error *error)
     return err;
 }
 
-/* Who has said goodbye is missed by nobody whose operations are done. */
+/* A rank that has said goodbye fails no group whose operations are done, so it is looked for here. */
 static enum ps_err
 all_there(const ps_group *g, struct ps_error *e)
 {

@@ -1,5 +1,5 @@
-/* What the rooms of a group share: a group is a table of who is in it, links to all of them, a core that decides, and a
- * libuv loop that carries it all.
+/* What the modules of a group share: a group is a table of its members, links to all of them, a core that decides, and
+ * a libuv loop that carries it all.
  *
  *     ps_group_open():   group_new ─► form_meet (opens the acceptor) ─► group_form
  *     ps_group_reform(): group_unform ─► form_meet ─► group_form
@@ -8,10 +8,10 @@
  *
  *     group.c       its life
  *     wait.c        its loop, waiting
- *     group_calls.c       operations and works: the public calls
- *     open.c        opening and forming anew: the public calls
- *     admit.c       forming anew without giving up what there is: the public call
- *     form.c   who else is there
+ *     group_calls.c operations and works: the public calls
+ *     open.c        opening and forming again: the public calls
+ *     admit.c       forming again without giving up the formed group: the public call
+ *     form.c        meeting the other ranks
  *     mesh.c        connecting to all of them
  *
  * Every public call goes  group_enter() ... group_leave(). Without a progress thread these cost nothing and the caller
@@ -55,11 +55,11 @@ struct ps_group {
     void *ready_arg;
     uint32_t conns; /* connections and links that libuv still has, those that are ending included */
     bool looped;
-    bool recorded;                 /* it counts as one of those who train (trace_recorder.h) */
+    bool recorded;                 /* it is open in the trace recorder (trace_recorder.h) */
     bool crowded;                  /* more ranks are on this machine than it has processors */
     struct adaptive_spin patience; /* without a progress thread */
 
-    /* who is there */
+    /* its members */
     struct acceptor acceptor;
     struct group_form *form; /* form.c's own */
     struct mesh *mesh;
@@ -69,7 +69,7 @@ struct ps_group {
     struct group_core *core;       /* NULL: not formed */
     struct ps_error failed;        /* why there is no core */
     uint64_t epoch;                /* of the last table */
-    uint64_t passed;               /* tables up to this epoch that are not `table` form nothing any more */
+    uint64_t passed;               /* tables up to this epoch, other than `table`, form nothing any more */
 
     /* what goes out */
     uint32_t outs; /* frames that links have */
@@ -82,8 +82,8 @@ struct ps_group {
     struct ps_work *live_works, *free_works; /* those that their owners have, and those that nobody has */
 
     struct progress_progress progress;
-    uint64_t activity; /* counts what the loop called us for */
-    uint64_t known;    /* as much of it as was there when the loop's turn began */
+    uint64_t activity; /* counts the loop's callbacks */
+    uint64_t known;    /* its value when the loop's turn began */
 };
 
 struct ps_work {
@@ -108,7 +108,7 @@ enum ps_err group_listen(ps_group *g, const char *listen, struct ps_error *e) PS
  * progress thread if one is wanted. Errors as mesh_join(); then the group is without an epoch, as before. */
 enum ps_err group_form(ps_group *g, struct group_membership *t, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
 
-/* End this epoch: say goodbye (unless it has failed), wait until the links have ended (LINK_LINGER_MS), stop the
+/* End this epoch: say goodbye (unless it has failed), wait until the links have ended (RANK_LINK_LINGER_MS), stop the
  * thread. Works that were not freed keep their result. */
 void group_unform(ps_group *g);
 
@@ -118,7 +118,7 @@ void group_free(ps_group *g);
 void group_enter(const ps_group *g);
 void group_leave(const ps_group *g);
 
-/* Carry out the core's actions. Not from within a link's done() or place(). */
+/* Carry out the core's actions. Not from within a link's done() or dest(). */
 void group_perform(ps_group *g);
 
 /* The events of every link of the group. */
@@ -163,11 +163,11 @@ group_conn_gone(ps_group *g)
 
 /* ---- form.c ---- */
 
-/* Meet the others at the cluster's meeting, until the deadline. Opens the acceptor if it is not open: at options.listen
- * or where that says. On PS_OK *out is a table that group_membership_check() takes, with this process at its rank,
- * which the caller finishes or hands on; after an error nothing is left under way, and it may be called again.
- * ask->epoch: of the group that this rank was last in, 0: none; the new one is greater. No progress thread runs. While
- * the group is formed it goes on being driven, and its failure ends the meeting. Errors as ps_group_open() says. */
+/* Meet the others at the cluster's rendezvous, until the deadline. Opens the acceptor if it is not open: at
+ * options.listen or where that says. On PS_OK *out is a table that group_membership_check() takes, with this process at
+ * its rank, which the caller finishes or hands on; after an error nothing is left under way, and it may be called
+ * again. ask->epoch: of the group that this rank was last in, 0: none; the new one is greater. No progress thread runs.
+ * While the group is formed it goes on being driven, and its failure ends the meeting. Errors as ps_group_open(). */
 enum ps_err form_meet(ps_group *g, const struct rendezvous_ask *ask, struct group_membership *out,
                       struct ps_error *e) PS_MUST_USE;
 
@@ -186,12 +186,13 @@ void mesh_free(ps_group *g);
 
 /* Connect to all others of g->table, until deadline_ms (loop time); g->core is there, the acceptor is open. On PS_OK
  * g->links are all there. Errors, each with the rank's name as peer: TIMEOUT (a rank did not come, or did not answer),
- * UNREACHABLE, CLOSED, CLUSTER, VERSION, PROTOCOL, NOMEM; the core has failed then, and has told those that are there.
+ * UNREACHABLE, CLOSED, CLUSTER, VERSION, PROTOCOL, NOMEM; the core has failed then, and has notified those that are
+ * there.
  */
 enum ps_err mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
 
-/* What the mesh has of g->conns though no link is there: its timers, and incoming ranks that wait for a table. 0
- * without one.
+/* How many of g->conns are the mesh's and no link's: its timers, and incoming ranks that wait for a table. 0 without
+ * one.
  */
 uint32_t mesh_waiting(const ps_group *g);
 

@@ -1,5 +1,5 @@
-/* An operation of a group that has no public call: every rank's parts go to the ranks whose they are, each of which
- * makes one of those that it gets, and that goes to all (plan_merge() in client/core/plan/plan.h). It is one of the
+/* An operation of a group that has no public call: every rank's parts go to the ranks that own them, each of which
+ * merges those that it gets into one, and that goes to all (plan_merge() in client/core/plan/plan.h). It is one of the
  * group's operations like all others, in their order, waited for through its work. */
 #ifndef CLIENT_GROUP_MERGE_H
 #define CLIENT_GROUP_MERGE_H

@@ -227,7 +227,7 @@ start_bucket(struct ps_reducer *r, size_t k)
         reducer_fail(r, err, &why);
 }
 
-/* With nobody to send it to. */
+/* A single rank: there is nothing to send. */
 static void
 keep_bucket(struct ps_reducer *r, size_t k)
 {
@@ -294,7 +294,8 @@ ps_reducer_begin(ps_reducer *reducer, struct ps_error *error)
     return PS_OK;
 }
 
-/* A parameter that was ready before, or is none: told in the end, but the others go on, and with them the other ranks.
+/* A parameter that was ready before, or is none: reported in the end, but the other parameters go on, and with them the
+ * other ranks.
  */
 static bool
 may_be_ready(struct ps_reducer *r, size_t i)
@@ -319,7 +320,7 @@ ps_reducer_ready(void *reducer, size_t i)
     reducer_progress(r);
 }
 
-/* Nobody computed them. */
+/* Gradients that were not computed count as zeros. */
 static void
 ready_as_zeros(struct ps_reducer *r)
 {

@@ -180,7 +180,7 @@ group_spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns, uint64_t 
             any = true;
             group_perform(g);
         } else if (g->crowded) {
-            sched_yield(); /* who has something to say may wait for this one */
+            sched_yield(); /* a rank with something to send may wait for this processor */
         }
         if (g->outs == 0 && i % look != 0)
             continue;

@@ -5,7 +5,7 @@ bell_done(struct conn_out *o, enum ps_err result)
 {
     struct bell *b = CONTAINER_OF(o, struct bell, out);
 
-    (void)result; /* where it failed the connection has ended */
+    (void)result; /* on failure the connection has ended */
     b->rings = false;
 }
 

@@ -1,6 +1,6 @@
-/* What wakes the other rank of a link through shared memory: a frame on the connection beside it, which ends the sleep
- * of its loop. Rung only for one that said that it sleeps (shm_ring_sleep()), and only once at a time: a bell that is
- * under way wakes it later than the next one would. */
+/* The doorbell that wakes the other rank of a link through shared memory: a frame on the connection beside it, which
+ * ends the sleep of its loop. It is rung only for a rank that has announced its sleep (shm_ring_sleep()), and only once
+ * at a time: a bell that is under way wakes it later than the next one would. */
 #ifndef CLIENT_GROUP_BELL_H
 #define CLIENT_GROUP_BELL_H
 

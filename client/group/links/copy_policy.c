@@ -5,7 +5,7 @@
 #include <emmintrin.h>
 #endif
 
-#define OUTLIER   4   /* times what is usual: who measured was not running all the time */
+#define OUTLIER   4   /* times what is usual: the measuring process was not running all the time */
 #define WEIGHT    4   /* of what is known, against a new figure */
 #define ADVANTAGE 0.9 /* of streaming, which takes from others' memory bandwidth: its cost beside the caches' */
 
@@ -63,7 +63,7 @@ copy_policy_streamed(void *restrict to, const void *restrict from, size_t n)
     for (out += head, in += head, n -= head; n >= 64; n -= 64, out += 64, in += 64)
         for (int i = 0; i < 4; i++)
             _mm_stream_si128((__m128i *)(void *)out + i, _mm_loadu_si128((const __m128i *)(const void *)in + i));
-    _mm_sfence(); /* nothing else orders them before the position that tells of them */
+    _mm_sfence(); /* nothing else orders them before the position that announces them */
     memcpy(out, in, n);
 #else
     memcpy(to, from, n);

@@ -4,8 +4,8 @@
  * room for. In: poll() gives whole frames to the owner where they lie; a frame of more than half a ring comes in
  * pieces.
  *
- * Both sides poll while they spin. Before a side sleeps it says so (shm_ring_sleep()), and whoever writes or reads
- * after that rings a bell (bell.h).
+ * Both sides poll while they spin. Before a side sleeps it announces that (shm_ring_sleep()), and a side that writes or
+ * reads after that rings the doorbell (bell.h).
  *
  *     OPEN ──finish()──► LEAVING (writes what is queued, throws away what comes) ──all is written──► ENDING
  *       └──close()──────────────────────────────────────────────────────────────────────────────►  │ the connection
@@ -56,7 +56,7 @@ link_shm_ring_bytes(uint32_t ranks)
     return ranks <= 8 ? 1 * MIB : ranks <= 32 ? 256 * KIB : SHM_RING_MIN;
 }
 
-/* ---- The end, as the owner hears of it ---- */
+/* ---- The end, as reported to the owner ---- */
 
 static void
 shm_send_end(struct link_shm *t, enum ps_err code, const char *text)
@@ -248,7 +248,7 @@ shm_cut(struct rank_link *l)
         return;
     frame_discard(&t->reader);
     if (!ring_out_cut(&t->out) && t->conn != NULL)
-        (void)shutdown(t->conn->fd, SHUT_WR); /* they hear that it has ended */
+        (void)shutdown(t->conn->fd, SHUT_WR); /* the other side sees that it has ended */
 }
 
 /* ---- Life ---- */
@@ -362,7 +362,7 @@ shm_bell_rang(struct conn *c, const struct frame_head *head, const void *meta, c
         (void)shm_poll(&t->link);
 }
 
-/* What it had written before comes first. */
+/* What the other side had written before comes first. */
 static void
 hung_up(struct conn *c, const struct ps_error *why)
 {

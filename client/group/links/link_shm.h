@@ -2,7 +2,7 @@
  * and are read where they lie.
  *
  * The connection over which the two have greeted each other stays: its end is the other side's end, and a GROUP_BELL on
- * it wakes who sleeps. What was written into the ring before the end of the connection comes before it. */
+ * it wakes a side that sleeps. What was written into the ring before the end of the connection comes before it. */
 #ifndef CLIENT_GROUP_LINK_SHM_H
 #define CLIENT_GROUP_LINK_SHM_H
 

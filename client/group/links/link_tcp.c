@@ -148,7 +148,7 @@ static const struct rank_link_ops tcp_ops = {
     .destroy = tcp_destroy,
 };
 
-/* Bytes that nobody takes, and a connection on which nothing moves at all. */
+/* Notice bytes that the other side does not take, and a connection on which nothing moves at all. */
 static void
 notice_silence(int fd, uint32_t silence_ms)
 {

@@ -7,12 +7,12 @@
  * A higher rank that does not come may have died since it met the others: then nobody listens at its address, and it
  * need not be waited for until the deadline.
  *
- * When it fails, those that greet each other are told why, as those that are linked are: a lower rank that was greeted
- * and has not answered yet, perhaps because it does not know the table; and a higher one that comes late.
+ * When joining fails, ranks that greet each other are told why, as those that are linked are: a lower rank that was
+ * greeted and has not answered yet, perhaps because it does not know the table; and a higher one that comes late.
  *
  * Links are the core's from their first frame on, so whatever the others start before this rank has all of its links is
  * kept by the core as for an operation that it has not started. And the end of one, while others are still missing,
- * fails the core, which tells all that are there who was guilty. */
+ * fails the core, which tells all that are there which rank was guilty. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ mesh_pass(ps_group *g)
     }
 }
 
-/* Somebody has said already why this forming fails. */
+/* Whether another rank has reported already why this forming fails. */
 static bool
 mesh_peer_failed(struct mesh *mesh)
 {
@@ -86,7 +86,7 @@ mesh_begin(struct mesh *mesh)
     ps_group *g = mesh->group;
 
     if (mesh_peer_failed(mesh)) {
-        mesh_pass(g); /* so that others hear it */
+        mesh_pass(g); /* so that others are notified */
         return;
     }
     for (uint32_t r = 0; r < g->table.rank && group_core_state(g->core, NULL) == PS_OK; r++) {
@@ -107,7 +107,7 @@ mesh_begin(struct mesh *mesh)
     mesh_pass(g);
 }
 
-/* The deadline passed: who is not there? */
+/* The deadline passed: blame a rank that is not there. */
 static void
 blame_missing(struct mesh *mesh, uint64_t start_ms)
 {

@@ -22,7 +22,7 @@ mesh_accept_is_late(struct mesh *mesh, const struct group_hello *h)
     return mesh->own_end.code != PS_OK && h->group == mesh->own_end.group && h->epoch == mesh->own_end.epoch;
 }
 
-/* The acceptor started it before its rank was known. */
+/* The acceptor started the connection before its rank was known, so its congestion control is set now. */
 static void
 mesh_accept_congestion(struct mesh_conn *m)
 {
@@ -67,7 +67,7 @@ mesh_accept_check(struct mesh_conn *m)
         if (mesh_greet(m->conn, MSG_GROUP_WELCOME, &own))
             mesh_link_up(m);
         else
-            mesh_drop(m); /* it says so to its side, which fails */
+            mesh_drop(m); /* the higher rank sees the end of the connection, and fails */
     }
 }
 

@@ -1,4 +1,4 @@
-/* Connections of a mesh that are not links yet: what is said on them, and how they become links. */
+/* Connections of a mesh that are not links yet: the frames on them, and how they become links. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Lower ranks, which this one connects to; and probing higher ones that do not connect: the same way out, but nothing
- * is said. */
+/* Lower ranks, which this one connects to; and probing higher ones that do not connect: the same way out, but no frame
+ * is sent. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ lower_fail(struct mesh_conn *m, enum ps_err code, const char *text, const char *
     mesh_fail(mesh, rank, &e);
 }
 
-/* It does not want this rank, or the group has failed for it already. */
+/* The lower rank refuses this one, or the group has failed for it already. */
 static void
 lower_abort(struct mesh_conn *m, enum ps_err code, uint32_t guilty, const char *text)
 {
@@ -79,7 +79,7 @@ lower_ended(struct conn *c, const struct ps_error *why)
         lower_fail(m, why->code, why->text, NULL);
 }
 
-/* What had to be proven is. */
+/* Both sides have proven what they had to. */
 static void
 lower_admitted(struct conn *c, enum role role, const char *token)
 {
@@ -132,7 +132,7 @@ lower_refused(struct mesh_conn *m, int status)
     uv_timer_start(&m->mesh->timer, try_again, MESH_RETRY_MS, 0);
 }
 
-/* What came of a connection to a higher rank, which is not wanted any more. */
+/* The outcome of a probe: a connection to a higher rank, which is not wanted any more. */
 static void
 mesh_probed(struct mesh_conn *m, int status)
 {

@@ -1,9 +1,9 @@
-/* What the rooms of the mesh share: the connections that are not links yet.
+/* What the modules of the mesh share: the connections that are not links yet.
  *
- *     mesh.c         joining, from the table until all links are there; its life
+ *     mesh.c          joining, from the table until all links are there; its life
  *     mesh_accept.c   higher ranks, through the acceptor
- *     mesh_connect.c   lower ranks, and probing higher ones
- *     mesh_conn.c    what is said on a connection, and how it becomes a link */
+ *     mesh_connect.c  lower ranks, and probing higher ones
+ *     mesh_conn.c     the frames on a connection, and how it becomes a link */
 #ifndef CLIENT_GROUP_MESH_INTERNAL_H
 #define CLIENT_GROUP_MESH_INTERNAL_H
 
@@ -44,7 +44,7 @@ struct mesh {
     bool joining;
     uint32_t up;              /* links */
     struct mesh_end own_end;  /* the last that failed here */
-    struct mesh_end peer_end; /* of which another rank said so, before the table was known here */
+    struct mesh_end peer_end; /* the last that another rank reported, before the table was known here */
     struct mesh_conn *conns;
     uv_timer_t timer;                           /* for those that try again */
     uv_timer_t probe_timer;                     /* at those that have not come */
@@ -53,7 +53,7 @@ struct mesh {
 
 /* ---- mesh.c ---- */
 
-/* The core has failed: what is said of it from now on. */
+/* The core has failed: keep the reason, which is given to late ranks from now on. */
 void mesh_note_end(struct mesh *mesh);
 
 /* ---- mesh_accept.c ---- */

@@ -1,5 +1,5 @@
-/* A link: the way of frames between this rank and one other, whatever carries them. TCP is one (link_tcp.h); others
- * stand beside it and are chosen per pair of ranks when the mesh is joined (mesh.c).
+/* A link: the way of frames between this rank and one other, independent of what carries them. TCP is one (link_tcp.h);
+ * others stand beside it and are chosen per pair of ranks when the mesh is joined (mesh.c).
  *
  *     out->head, parts, done = ...
  *     l->ops->send(l, out);                // any number of them
@@ -9,30 +9,30 @@
  * The contract, which group.c relies on; tests/system/test_group.c and test_group_failure.c go over each
  * implementation:
  *
- * - Frames arrive whole, once and in the order of send(); bytes are those of common/core/wire/frame.h, so that a frame
- * may be handed through TCP as it is. A frame is a header with metadata and pad (head), then the payload (parts).
+ * - Frames arrive whole, once, and in the order of send(); bytes are those of common/core/wire/frame.h, so that a frame
+ *   may be handed through TCP as it is. A frame is a header with metadata and pad (head), then the payload (parts).
  * - send() borrows out and what it points to until out->done(), which comes exactly once for each: PS_OK when the
  *   bytes were copied elsewhere (a socket, shared memory, the other rank's buffer), an error when they never will be.
  *   done() may come from within send(), flush(), poll(), cut(), close() or the loop, and may free or reuse out.
  *   A payload is not copied aside to make done() come sooner.
- * - place() comes when a frame with a payload begins: the owner may say where the payload goes (parts that stay valid
+ * - dest() comes when a frame with a payload begins: the owner may say where the payload goes (parts that stay valid
  *   until frame()), or that it is dropped, or nothing: then frame() lends it. A link that has the payload in memory
- *   already (shared memory) may call frame() alone with it, without place(); the owner copies or reduces out of it.
+ *   already (shared memory) may call frame() alone with it, without dest(); the owner copies or reduces out of it.
  * - frame() comes when it is whole. Metadata and payload are valid during the call; payload is NULL when there was
  *   none, or when it was placed or dropped. The payload is aligned to 8 bytes where the sender's parts allow it, to 4
  *   always.
  * - From within any callback the owner may call send() and flush() of any link, cut(), finish() and close() of this
- *   one. No frame(), place() or done() comes from within send(): a send never calls back into the owner but for done().
+ *   one. No frame(), dest() or done() comes from within send(): a send never calls back into the owner but for done().
  * - ended() comes once when the other side is gone or broke the protocol; no frame comes after it. It does not come
  *   after finish() or close(). All that the other rank sent before its end comes first.
  * - cut(): the group failed. What was sent and has not begun to move is dropped; of what has begun, the rest is copied
  *   aside, with the true bytes, so that the stream stays in step and a last frame can follow. done() has come for every
  *   frame when cut() returns (it is not called from within done()); a placed payload is no longer written to from then
  *   on. Without memory for the copy the link closes itself towards the other rank. Afterwards send() works as before.
- * - finish(): send what is queued, tell the other side, and end when it can have all of that whatever this one does,
- *   or has ended itself, within timeout_ms (RANK_LINK_LINGER_MS); close(): end now. closed() then comes from the loop,
- * once, and may destroy() the link. No byte of a queued frame or of a placed payload is touched after close(), or after
- * finish() for what is placed.
+ * - finish(): send what is queued, notify the other side, and end when it can have all of that whatever this one does,
+ *   or has ended itself, within patience_ms (RANK_LINK_LINGER_MS); close(): end now. closed() then comes from the loop,
+ *   once, and may destroy() the link. No byte of a queued frame or of a placed payload is touched after close(), or
+ *   after finish() for what is placed.
  *
  * Waiting. The thread that drives the group does
  *
@@ -44,7 +44,7 @@
  *     }
  *
  * sleep() and wake() may be NULL (TCP: the loop always watches the socket). While a link sleeps, its other side must
- * ring it through a descriptor that the loop watches; between wake() and sleep() it need not.
+ * wake it through a descriptor that the loop watches; between wake() and sleep() it need not.
  *
  * All of it runs on the thread that holds the group (group_enter()). */
 #ifndef CLIENT_GROUP_RANK_LINK_H

@@ -2,10 +2,10 @@
  * waits in a queue (common/net/conn_queue.h, as for a socket) until it has.
  *
  *     if (!ring_out_at_once(&r, frame)) conn_queue_append(&r.queue, ...)
- *     ring_out_flush(&r)                   // whoever sleeps is woken
+ *     ring_out_flush(&r)                   // the other side is woken if it sleeps
  *     moved = ring_out_write(&r)           // what waits, as far as there is room
  *
- * A group's own are sending at once, without a queue between, and two ways to copy (copy_policy.h). */
+ * Two things are special to groups: sending at once, without a queue between, and two ways to copy (copy_policy.h). */
 #ifndef CLIENT_GROUP_RING_OUT_H
 #define CLIENT_GROUP_RING_OUT_H
 

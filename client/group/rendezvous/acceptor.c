@@ -39,7 +39,7 @@ pending_closed(struct conn *c)
     free(c);
 }
 
-/* It is nobody's any more. */
+/* Take the connection out of the list: it is not pending any more. */
 static struct conn *
 pending_take(struct acceptor_pending *g)
 {
@@ -65,7 +65,7 @@ pending_drop(struct acceptor_pending *g)
     conn_close(c, pending_closed);
 }
 
-/* It is told why, in what may be another version than its own. */
+/* The peer is told why, in what may be another version than its own. */
 static void
 pending_refuse(struct acceptor_pending *g, enum ps_err code, const char *text)
 {
@@ -94,7 +94,7 @@ pending_frame(struct conn *c, const struct frame_head *head, const void *meta, c
     pending_refuse(g, PS_ERR_PROTOCOL, "that is not what a connection to a worker begins with");
 }
 
-/* Nobody's first frame has a payload that is worth keeping. */
+/* No first frame has a payload that is worth keeping. */
 static void
 pending_meta(struct conn *c, const struct frame_head *head, const void *meta)
 {
@@ -103,7 +103,7 @@ pending_meta(struct conn *c, const struct frame_head *head, const void *meta)
     frame_discard(conn_reader(c));
 }
 
-/* It has been told why. */
+/* The peer has been told why. */
 static void
 pending_leave(struct acceptor_pending *g)
 {
@@ -127,7 +127,7 @@ pending_ended(struct conn *c, const struct ps_error *why)
         pending_drop(c->arg);
 }
 
-/* It has proven that it belongs here; what it is for its next frame says. */
+/* The peer has proven that it belongs here; its next frame says what the connection is for. */
 static void
 pending_admitted(struct conn *c, enum role role, const char *token)
 {

@@ -2,12 +2,12 @@
  * of a connection says what it is for; the module that is registered for such frames takes the connection over.
  *
  *     acceptor_open(&d, pool, "127.0.0.1:0", &e);       // d.address: with the port that the kernel chose
- *     acceptor_route(&d, MSG_GROUP_HELLO, mesh_guest, mesh); // now connections that begin so are handed on
+ *     acceptor_route(&d, MSG_GROUP_HELLO, mesh_accept_hello, mesh); // now connections that begin so are handed on
  *     acceptor_close(&d, closed);
  *
  * Where this process has a token, each must prove to have the same one (common/net/conn_credentials.h).
  *
- * Strangers cannot hold it shut: what does not begin with a frame that somebody waits for, or says nothing for
+ * Strangers cannot block it: a connection that does not begin with a registered frame, or sends nothing for
  * ACCEPTOR_SILENCE_MS, is closed; past ACCEPTOR_PENDING_MAX silent ones the oldest goes. */
 #ifndef CLIENT_GROUP_ACCEPTOR_H
 #define CLIENT_GROUP_ACCEPTOR_H
@@ -42,7 +42,7 @@ struct acceptor {
     struct acceptor_pending *pending; /* oldest first */
     uint32_t pending_count;
     uint32_t handles;       /* that libuv still has */
-    bool open, accept_owed; /* owing: a connection waits that there was no memory for */
+    bool open, accept_owed; /* accept_owed: a connection waits that there was no memory for */
     struct {
         uint16_t type;
         acceptor_take take;
@@ -53,15 +53,15 @@ struct acceptor {
 /* A host that is a number; false: it is a name, which this does not look up. */
 bool acceptor_parse_number(const struct address *address, struct sockaddr_storage *out);
 
-/* Whether this machine would let us listen there. */
+/* Whether this process may listen there. */
 bool acceptor_may_open(const char *listen);
 
 /* listen: "host:port" in numbers, port 0 for a free one. Errors: INVALID, UNREACHABLE (no such address here), BUSY
- * (somebody else listens there), LIMIT, NOMEM, IO. */
+ * (another process listens there), LIMIT, NOMEM, IO. */
 enum ps_err acceptor_open(struct acceptor *d, struct conn_pool *pool, const char *listen,
                           struct ps_error *e) PS_MUST_USE;
 
-/* Connections that begin with such a frame go to take(); NULL: nobody waits for them any more. */
+/* Connections that begin with such a frame go to take(); NULL: they are refused from now on. */
 void acceptor_route(struct acceptor *d, uint16_t type, acceptor_take take, void *arg);
 
 /* Stop listening and close all pending connections. The loop must run until acceptor_closed(). Accepts zeroed and

@@ -1,4 +1,4 @@
-/* The happy path: the acceptor hands a MEET on, coordinator_accept() checks it and gives it a place, says MEETING, and
+/* The happy path: the acceptor hands a MEET on, coordinator_accept() checks it and gives it a place, sends MEETING, and
  * coordinator_answer() sends the table when there is one. This worker itself is peer number 0. */
 #include "client/group/rendezvous/coordinator.h"
 
@@ -32,7 +32,7 @@ coordinator_peer_closed(struct conn *c)
     acceptor_conn_closed(c);
 }
 
-/* Its connection goes on alone; c->arg is the host from then on. */
+/* Its connection goes on alone; c->arg is the coordinator from then on. */
 static struct conn *
 coordinator_peer_free(struct coordinator_peer *g)
 {
@@ -58,7 +58,7 @@ coordinator_peer_ended(struct conn *c, const struct ps_error *why)
     coordinator_answer(h); /* without it there may be enough */
 }
 
-/* It has nothing more to say before it was answered. */
+/* A peer may send nothing more before it is answered. */
 static void
 coordinator_peer_frame(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
 {
@@ -132,7 +132,7 @@ coordinator_on_timer(uv_timer_t *timer)
     coordinator_answer(timer->data);
 }
 
-/* Whatever a callback does here, answers are handed out by the outermost call alone. */
+/* Answers are handed out by the outermost call alone, whatever a callback does here. */
 static void
 coordinator_answer(struct coordinator *h)
 {

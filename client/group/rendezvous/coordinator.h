@@ -3,8 +3,8 @@
  *
  *     coordinator_init(&h, &config);
  *     acceptor_route(acceptor, MSG_MEET, coordinator_accept, &h);
- *     coordinator_join_own(&h, &own);          // this worker is in its own meeting; config.met() or .failed() tells it
- *     coordinator_redirect(&h);                // there is a lower one: all ask there, from now on
+ *     coordinator_join_own(&h, &own);          // this worker joins, too; config.met() or .failed() has the answer
+ *     coordinator_redirect(&h);                // there is a lower coordinator: all ask there from now on
  *     coordinator_resume(&h);                  // peers may join again
  *     coordinator_close(&h);                   // then the loop runs until coordinator_closed(&h)
  *
@@ -38,7 +38,7 @@ struct coordinator {
     uv_timer_t timer;
     uint32_t handles; /* that libuv still has */
     bool redirecting; /* peers are redirected */
-    bool in;          /* this worker is in its meeting */
+    bool in;          /* this worker is in its rendezvous */
     bool answering;   /* answers are being handed out, further up on the stack */
 };
 
@@ -55,7 +55,7 @@ void coordinator_leave_own(struct coordinator *h); /* this worker; nothing when 
 void coordinator_redirect(struct coordinator *h);
 void coordinator_resume(struct coordinator *h);
 
-/* Those below were asked again, and are not there: meetings that have settled begin. */
+/* Those below were asked again, and are not there: rendezvous that have settled begin. */
 void coordinator_begin_settled(struct coordinator *h);
 
 void coordinator_close(struct coordinator *h);

@@ -32,7 +32,7 @@ struct coordinator_client {
     struct address address;
     char *congestion;
     struct resolve *lookup;
-    uv_async_t woken; /* by the lookup, or to say later what went wrong at once */
+    uv_async_t woken; /* by the lookup, or to report later what went wrong at once */
     struct addrinfo *list, *next;
     struct sockaddr_storage number;
     bool is_number, tried;

@@ -2,12 +2,12 @@
  *
  *     q = coordinator_client_start(pool, "host:port", &to, arg); // to.connected() → coordinator_client_meet(q, ...)
  *     ...                                                // to.waits(), then to.met(), or to.failed() at any time
- *     coordinator_client_drop(q);                        // at any time, and in the end: nothing more is heard
+ *     coordinator_client_drop(q);                        // at any time, and in the end: no callback comes after it
  *
  *     coordinator_client_start() ─► names, connecting ─► connected() ─► coordinator_client_meet() ─► waits() ─► met()
  *                        └──────────────────┴─────────────────┴─────────────────────────┴───────────────┴────► failed()
  *
- * It has no deadline of its own: who asks drops it. Callbacks come from the loop, never from within
+ * It has no deadline of its own: its owner drops it. Callbacks come from the loop, never from within
  * coordinator_client_start(); any of them may call coordinator_client_drop(). After met() or failed() only that is left
  * to do. */
 #ifndef CLIENT_GROUP_COORDINATOR_CLIENT_H
@@ -24,7 +24,7 @@ struct coordinator_client_events {
     void (*connected)(void *arg, const char *local);
     void (*waits)(void *arg); /* MEETING, or a shard's WELCOME */
     void (*met)(void *arg, const Psd__Met *m);
-    /* UNREACHABLE: it could not be connected to; CLOSED; or what it said */
+    /* UNREACHABLE: it could not be connected to; CLOSED; or the error that it sent */
     void (*failed)(void *arg, const struct ps_error *why);
 };
 

@@ -34,7 +34,7 @@ listen_address_use_any(struct listen_address *s)
     s->known = true;
 }
 
-/* What stands for the name; where that is nothing, and any port does, it does not matter. */
+/* The lookup's result; a name without an address does not matter where any port does. */
 static void
 listen_address_resolved(struct listen_address *s, const struct addrinfo *list, const char *why)
 {

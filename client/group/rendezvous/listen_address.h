@@ -1,10 +1,10 @@
-/* Where a worker of a group listens: as it was told to, or where the cluster says; where there are shards any port does
- * when that cannot be had. A name is looked up first, once, on a thread (client/api/resolve.h). Glue.
+/* Where a worker of a group listens: as configured, or where the cluster says; where there are shards, any port does
+ * when that one cannot be opened. A name is looked up first, once, on a thread (client/api/resolve.h). Glue.
  *
  *     listen_address_init(&s, &config)
  *     if (listen_address_find(&s, &e)) ... // known; else, after TIMEOUT in e, config.found() or config.failed() comes
  *     listen_address_open(&s, "127.0.0.1", &e) // the acceptor is open, and s.advertised is what the others get
- *     listen_address_give_up(&s)           // nothing comes any more; the next listen_address_find() begins anew
+ *     listen_address_give_up(&s)           // nothing comes any more; the next listen_address_find() starts over
  *     listen_address_close(&s)
  */
 #ifndef CLIENT_GROUP_LISTEN_ADDRESS_H
@@ -19,7 +19,7 @@ struct resolve;
 struct listen_address_config {
     struct conn_pool *pool;
     struct acceptor *acceptor;
-    const char *listen; /* "host:port" that it was told; NULL: where the cluster says. Borrowed until the end */
+    const char *listen; /* "host:port" as configured; NULL: where the cluster says. Borrowed until the end */
     const char *listed; /* the cluster's address of this worker; NULL: none. Borrowed until the end */
     bool any;           /* any port does where listen is NULL */
     void (*found)(void *arg);

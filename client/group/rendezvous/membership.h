@@ -1,12 +1,12 @@
-/* What a meeting agreed on: the ranks of one epoch of a group, and where each of them listens. Every rank has the same
- * table but for `rank`.
+/* What a rendezvous agreed on: the ranks of one epoch of a group, and where each of them listens. Every rank has the
+ * same table but for `rank`.
  *
- *     acceptor_open(&g->door, ...)                  // this rank listens; its address is known       (acceptor.h)
- *     form_meet(g, ranks_min, deadline, &t, e) // who else is there: form.c fills the table
- *     mesh_join(g, &t, deadline, e)                 // connects to all of them                        (group_state.h)
+ *     acceptor_open(&g->acceptor, ...)       // this rank listens; its address is known  (acceptor.h)
+ *     form_meet(g, &ask, &t, e)              // meets the others: form.c fills the table (group_state.h)
+ *     mesh_join(g, deadline, e)              // connects to all of them                  (group_state.h)
  *     group_membership_finish(&t)
  *
- * Plain data; whoever filled a table finishes it. */
+ * Plain data; the owner of a filled table finishes it. */
 #ifndef CLIENT_GROUP_MEMBERSHIP_H
 #define CLIENT_GROUP_MEMBERSHIP_H
 
@@ -25,7 +25,7 @@ struct group_member {
 };
 
 struct group_membership {
-    uint64_t id;    /* random, chosen by the meeting for this forming: who has another one is refused */
+    uint64_t id;    /* random, chosen by the rendezvous for this forming: a rank with another one is refused */
     uint64_t epoch; /* greater after each forming */
     uint32_t ranks, rank;
     struct group_member *members; /* [ranks], heap */

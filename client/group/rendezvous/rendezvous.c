@@ -1,5 +1,6 @@
-/* One timer drives it all: on_time() looks at what is due (the end, a query that takes too long, the next try). What
- * queries and the coordinator report changes the state, and every change ends in watch(), which sets the timer. */
+/* One timer drives it all: on_time() looks at what is due (the end, a query that takes too long, the next try). Reports
+ * of queries and of the coordinator change the state, and every change ends in rendezvous_watch(), which sets the
+ * timer. */
 #include "client/group/rendezvous/rendezvous.h"
 
 #include <stdio.h>
@@ -62,9 +63,9 @@ rendezvous_find_address(struct rendezvous *r)
     return false;
 }
 
-/* ---- Who comes ---- */
+/* ---- This worker's request ---- */
 
-/* This worker, to whoever holds the meeting. */
+/* This worker's request to the coordinator. */
 static struct rendezvous_request
 rendezvous_own_entry(struct rendezvous *r)
 {
@@ -153,7 +154,7 @@ rendezvous_ask_again(struct rendezvous *r, const struct ps_error *why)
 
     r->trouble = *why;
     if (!r->by_shard)
-        coordinator_resume(&r->host); /* whoever was sent on from here may come again */
+        coordinator_resume(&r->host); /* peers that were redirected from here may come again */
     if (next)
         rendezvous_seek(r);
     else
@@ -199,7 +200,7 @@ rendezvous_ask_at(struct rendezvous *r, const char *address)
 
 /* ---- Workers among themselves ---- */
 
-/* This worker holds its own meeting: nobody below was found. */
+/* This worker coordinates its own rendezvous: no worker below was found. */
 static void
 rendezvous_coordinate(struct rendezvous *r)
 {
@@ -215,7 +216,7 @@ rendezvous_coordinate(struct rendezvous *r)
     }
 }
 
-/* Ask the next one below, or hold the meeting; then begin another round. */
+/* Ask the next worker below, or coordinate; then begin another round. */
 static void
 rendezvous_seek(struct rendezvous *r)
 {

@@ -8,27 +8,27 @@
  *     rendezvous_close(r);                         // then the loop runs until rendezvous_closed()
  *     rendezvous_free(r);
  *
- * In a cluster with shards shard 0 is asked, again and again until it says something that is final:
+ * In a cluster with shards shard 0 is asked, again and again until its answer is final:
  *
  *     ASKING ──► connected, MEET ──► MET: over
  *        ▲           │ unreachable, lost, stopping, busy: RENDEZVOUS_RETRY_MS, doubling
  *        └───────────┘
  *
- * In one without, the workers below this one are asked in turn, from 0 on; who finds none holds the meeting
+ * In one without, the workers below this one are asked in turn, from 0 on; a worker that finds none coordinates
  * (coordinator.h) and goes on asking:
  *
  *             one says MEETING                       MET, or an error that is final
- *     SEEKING ────────────────► GUEST ────────────────────────────────────────────────────► over
+ *     SEEKING ────────────────► WAITING ──────────────────────────────────────────────────► over
  *      ▲   │                      │ it is lost, or has found a lower one itself               ▲
  *      │   │ ◄────────────────────┘                                                           │
- *      │   │ none of them is there                      its own meeting begins                │
- *      │   └──────────────────────► SEEKING, hosting ─────────────────────────────────────────┘
+ *      │   │ none of them is there                      its own rendezvous begins             │
+ *      │   └──────────────────────► SEEKING, coordinating ────────────────────────────────────┘
  *      └─── RENDEZVOUS_AGAIN_MS ◄─────┘
  *
- * So all who can reach each other come to the lowest of them, in whatever order they started: a host that finds a lower
- * one redirects its peers, and they begin anew. No rendezvous begins without its coordinator, and none without some of
- * the workers (ranks_min) before those below were asked once more since it settled. A network cut in two has two lowest
- * workers; ranks_min greater than half of the workers lets one part at most go on.
+ * So all workers that can reach each other come to the lowest of them, in whatever order they started: a coordinator
+ * that finds a lower one redirects its peers, and they start over. No rendezvous begins without its coordinator, and
+ * none without some of the workers (ranks_min) before those below were asked once more since it settled. A network cut
+ * in two has two lowest workers; ranks_min greater than half of the workers lets one part at most go on.
  *
  * A name of where this worker listens is looked up first, once, on a thread (client/api/resolve.h).
  *

@@ -1,4 +1,4 @@
-/* What came of a meeting: a table that has this worker in it, or why there is none. */
+/* The outcome of a rendezvous: a table that has this worker in it, or why there is none. */
 #include <stdio.h>
 
 #include "client/group/rendezvous/rendezvous_internal.h"
@@ -73,7 +73,7 @@ set_member(struct group_member *to, const Psd__GroupMember *m)
     snprintf(to->host, sizeof to->host, "%s", m->host);
 }
 
-/* This worker must be in it as it is now: else it is an answer to somebody else. */
+/* This worker must be in it as it is now: else the answer is for another process. */
 static enum ps_err
 find_own_rank(const struct rendezvous *r, struct group_membership *t, struct ps_error *e)
 {

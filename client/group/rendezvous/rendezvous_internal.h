@@ -1,9 +1,9 @@
-/* What the rooms of rendezvous share.
+/* What the modules of rendezvous share.
  *
- *     rendezvous.c        asking, and what time brings
- *     rendezvous_end.c    what came of it
+ *     rendezvous.c        asking, and the timer
+ *     rendezvous_end.c    the outcome
  *     rendezvous_life.c   from new to closed
- *     rendezvous_state.h            what to do next: pure */
+ *     rendezvous_state.h  what to do next: pure */
 #ifndef CLIENT_GROUP_RENDEZVOUS_INTERNAL_H
 #define CLIENT_GROUP_RENDEZVOUS_INTERNAL_H
 
@@ -20,7 +20,7 @@ struct rendezvous {
     bool by_shard;
     struct rendezvous_state state;
     struct coordinator_client *query;
-    struct address address; /* of who is asked */
+    struct address address; /* of the process that is asked */
     char address_text[ADDRESS_MAX];
     struct listen_address listen_at; /* where this worker listens */
     uint64_t attempt;
@@ -54,7 +54,7 @@ void rendezvous_address_found(void *arg);
 
 /* ---- rendezvous_end.c ---- */
 
-/* peer: who said it, or was waited for; may be NULL. */
+/* peer: the process that reported it, or was waited for; may be NULL. */
 void rendezvous_fail(struct rendezvous *r, const struct ps_error *why, const char *peer);
 void rendezvous_fail_by_deadline(struct rendezvous *r);
 void rendezvous_end(struct rendezvous *r, enum ps_err result); /* the error is set, or there is a table */
@@ -66,7 +66,7 @@ void rendezvous_met(struct rendezvous *r, const Psd__Met *m);
 void rendezvous_coordinator_met(void *arg, const struct rendezvous_table *t);
 void rendezvous_failed(void *arg, const struct ps_error *why);
 
-/* Who is asked now: "worker 0 at 127.0.0.1:4000". */
+/* The process that is asked now: "worker 0 at 127.0.0.1:4000". */
 void rendezvous_asked_name(const struct rendezvous *r, char *out, size_t size);
 
 #endif

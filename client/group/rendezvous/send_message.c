@@ -12,7 +12,7 @@ send_message_done(struct conn_out *out, enum ps_err result)
 {
     struct sent_message *p = CONTAINER_OF(out, struct sent_message, out);
 
-    (void)result; /* the connection's owner hears of its end */
+    (void)result; /* the connection's owner is notified of its end */
     free(p->bytes);
     free(p);
 }
