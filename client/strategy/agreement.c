@@ -1,5 +1,5 @@
-/* Agreeing, once the group is formed: every rank says where it stands, all see the same list, and draw the same
- * conclusions from it. Then who is furthest hands over its variables, slots and step, to all at once. */
+/* Agreeing, once the group is formed: every rank reports its state, all see the same list and draw the same conclusions
+ * from it. Then the rank that is furthest sends its variables, slots and step to all at once. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "client/strategy/all_reduced.h"
 #include "common/core/cluster/placement.h"
 
-/* What each rank says of itself. */
+/* What each rank reports of itself. */
 struct standing {
     int64_t next; /* step; or one of: */
     int64_t replicas;
     int64_t definition; /* a hash of all that must be the same */
     int64_t epoch;      /* of the group in which it has completed the step before */
 };
-#define STANDING_NEW   (-1) /* it has just come */
+#define STANDING_NEW   (-1) /* it has just joined */
 #define STANDING_TORN  (-2) /* it has some variables of a later step than the first, and not all of them */
 #define STANDING_WORDS (sizeof(struct standing) / sizeof(int64_t))
 
@@ -51,7 +51,7 @@ definition_of(const ps_strategy *s)
     return (int64_t)hash;
 }
 
-/* The lowest rank that is furthest; and whether anybody is behind it, or new. */
+/* The lowest rank that is furthest; and whether any rank is behind it, or new. */
 static uint32_t
 find_furthest(const struct standing *all, uint32_t ranks, bool *behind)
 {
@@ -66,8 +66,8 @@ find_furthest(const struct standing *all, uint32_t ranks, bool *behind)
     return furthest;
 }
 
-/* All must have the definition of the one that is furthest. Who has another is turned away; those that fit are counted,
- * to form the group without it, once the training has begun. Nobody leaves before all have seen that. */
+/* All must have the definition of the rank that is furthest. A rank with another one is refused; those that fit are
+ * counted, to form the group without it, once the training has begun. No rank leaves before all have seen that. */
 static enum ps_err
 compare_definitions(ps_strategy *s, const struct standing *all, uint32_t ranks, uint32_t furthest, struct ps_error *e)
 {
@@ -114,7 +114,7 @@ take_standings(ps_strategy *s, const struct standing *all, uint32_t ranks, struc
     return PS_OK;
 }
 
-/* Variables, slots, versions and what was counted from one rank to all others, who need not all need them. */
+/* Variables, slots, versions and what was counted from one rank to all others, not all of which need them. */
 static enum ps_err
 hand_over(ps_strategy *s, uint32_t from, struct ps_error *e)
 {
@@ -151,8 +151,8 @@ step_of(const ps_strategy *s)
     return a->agreed ? (int64_t)s->next : STANDING_NEW;
 }
 
-/* Nobody has all variables of any step. That is the beginning, unless somebody has a part of what was lost: all ranks
- * see that, and none of them starts anew in silence. */
+/* No rank has all variables of any step. That is the beginning, unless a rank has a part of what was lost: all ranks
+ * see that, and none of them silently starts from the beginning. */
 static enum ps_err
 begin_all(ps_strategy *s, const struct standing *all, uint32_t ranks, struct ps_error *e)
 {
@@ -180,7 +180,7 @@ all_reduced_settle(ps_strategy *s, bool counted)
     a->tried = false;
 }
 
-/* Take them from a rank, or give them; a worker that is behind has nothing whole until all have come. */
+/* Receive them from a rank, or send them; a worker that is behind has nothing complete until all have arrived. */
 static enum ps_err
 catch_up(ps_strategy *s, const struct standing *all, uint32_t from, struct ps_error *e)
 {
@@ -204,9 +204,8 @@ catch_up(ps_strategy *s, const struct standing *all, uint32_t from, struct ps_er
     return strategy_spread(s, e);
 }
 
-/* Whether the gradients that were exchanged for step `tried` have: it was completed in the same forming of the group.
- * Of a step further back nobody knows any more: better that what was left out is lost than that it is added twice
- * (residual.h). */
+/* Whether the gradients that were exchanged for step `tried` have: it was completed in the same forming of the group. A
+ * step further back is no longer known: what was left out is better lost than added twice (residual.h). */
 static bool
 has_counted(const struct all_reduced *a, const struct standing *furthest, int64_t tried)
 {
@@ -259,7 +258,7 @@ all_reduced_agree(ps_strategy *s, struct ps_error *e)
     if (err == PS_OK && behind)
         a->done_epoch = (uint64_t)all[furthest].epoch;
     a->agreed |= err == PS_OK;
-    s->inherits &= s->chief && s->next > 0; /* at the beginning nobody was before it */
+    s->inherits &= s->chief && s->next > 0; /* at the beginning there was no chief before it */
     free(all);
     return err == PS_OK ? open_devices(s, e) : err;
 }

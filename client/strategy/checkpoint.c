@@ -1,6 +1,6 @@
 /* Checkpoints of variables that are in this process: the files that ps_client_checkpoint() has shards write
- * (common/core/format/checkpoint.h), written here. What is trained without shards goes on on shards, and the other way
- * about: the job in the manifest is one in sync with a worker for each replica, whose steps have the same bits. */
+ * (common/core/format/checkpoint.h), written here. Training without shards can be continued on shards, and vice versa:
+ * the job in the manifest is one in sync with a worker for each replica, whose steps have the same bits. */
 #include <endian.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -80,7 +80,7 @@ checkpoint_put(struct saving *w, enum checkpoint_file file, const void *from, si
     return checkpoint_write(w->files.fd[file], checkpoint_file_name(file), from, len, at, e);
 }
 
-/* Every block has the same. */
+/* The same in every block. */
 static enum ps_err
 put_counts(struct saving *w, uint64_t at, uint64_t count, uint64_t blocks, struct ps_error *e)
 {
@@ -124,7 +124,7 @@ fill_files(const ps_strategy *s, const struct dir_writer *m, uint64_t *bytes, st
     return err;
 }
 
-/* What the checkpoint of the step that is next is called where nobody wishes otherwise. */
+/* The default name of a checkpoint of the step that is next. */
 struct usual_name {
     char text[64];
 };
@@ -187,7 +187,7 @@ strategy_copy_is_saved(const ps_strategy *s, const char *dir)
 
 /* ---- Restoring ---- */
 
-/* A checkpoint's variable is ours when shape and slots are; numbers of its optimizer are as they were told here. */
+/* A checkpoint's variable is ours when shape and slots are; numbers of its optimizer are those given here. */
 static enum ps_err
 check_variable(const struct core_var *v, const struct checkpoint *c, struct ps_error *e)
 {

@@ -1,9 +1,10 @@
 /* Reducing device memory over the ranks of a group (ps_device_group.h).
  *
- * Direct, opening goes  who can ─► rank 0's id to all ─► all have begun to join ─► joined  and an operation
- * what it is, from all ─► begun on the device ─► done. Of these, what is from all is an operation of the group; what
- * the devices do is polled, and the group's links with it, until it is done, the group has failed or the time is over.
- */
+ *     opening, direct   which ranks can ─► rank 0's id to all ─► all have begun to join ─► joined
+ *     an operation      what it is, from all ─► begun on the device ─► done
+ *
+ * The parts that involve all ranks are operations of the group; the work of the devices is polled, and the group's
+ * links with it, until it is done, the group has failed or the time is over. */
 #include "client/include/psclient/ps_device_group.h"
 
 #include <inttypes.h>
@@ -21,10 +22,10 @@
 #include "common/system/now.h"
 
 #define POLLS_AWAKE 2000  /* before the first sleep */
-#define PAUSE_NS    50000 /* between two looks after that */
-#define GRACE_MS    300   /* after the failure of one, devices or group, for the other to say what it knows */
+#define PAUSE_NS    50000 /* between two polls after that */
+#define GRACE_MS    300   /* after the failure of one, devices or group, for the other to report what it knows */
 
-enum { WORD_OP, WORD_COUNT, WORD_EXTRA, WORDS }; /* what an operation is, as all ranks tell each other */
+enum { WORD_OP, WORD_COUNT, WORD_EXTRA, WORDS }; /* an operation, as all ranks announce it to each other */
 enum { OP_ALL_REDUCE = 1, OP_BROADCAST = 2 };
 
 struct ps_device_group {
@@ -40,7 +41,7 @@ struct ps_device_group {
 
 /* ---- What all ranks say ---- */
 
-/* Every rank's words, [ranks * n], which the caller frees. */
+/* The words of every rank, [ranks * n], which the caller frees. */
 static enum ps_err
 device_group_gather(ps_device_group *t, const int64_t *mine, size_t n, int64_t **out, struct ps_error *e)
 {
@@ -57,7 +58,7 @@ device_group_gather(ps_device_group *t, const int64_t *mine, size_t n, int64_t *
     return err;
 }
 
-/* How it went on all ranks: this rank's own error, else one that says which rank's it was. */
+/* The result on all ranks: this rank's own error, else one that names the rank it came from. */
 static enum ps_err
 all_agree(ps_device_group *t, enum ps_err mine, const char *doing, struct ps_error *e)
 {
@@ -91,7 +92,7 @@ pause_a_little(void)
     (void)nanosleep(&a_little, NULL);
 }
 
-/* A device has failed. Perhaps because a rank is gone: then that is what happened. */
+/* A device has failed. If that is because a rank is gone, report the rank. */
 static enum ps_err
 device_group_find_cause(ps_device_group *t, enum ps_err err, struct ps_error *e)
 {
@@ -107,7 +108,7 @@ device_group_find_cause(ps_device_group *t, enum ps_err err, struct ps_error *e)
     return lost;
 }
 
-/* The group has failed. Perhaps a rank that is done has closed it: then what it has sent still comes. */
+/* The group has failed. Perhaps a rank that is done has closed it: then what it has sent still arrives. */
 static enum ps_err
 wait_for_rest(ps_device_group *t, const struct ps_error *why, struct ps_error *e)
 {
@@ -148,7 +149,7 @@ wait_for_devices(ps_device_group *t, const char *doing, struct ps_error *e)
     }
 }
 
-/* The end of everything on the device that others are waited for in. */
+/* End everything on the device that waits for other ranks. */
 static enum ps_err
 device_group_fail(ps_device_group *t, const struct ps_error *why, struct ps_error *e)
 {
@@ -303,7 +304,7 @@ run_direct(ps_device_group *t, const struct device_group_request *a, struct ps_e
     return err == PS_OK ? wait_for_devices(t, "reducing", e) : device_group_find_cause(t, err, e);
 }
 
-/* Host memory that is copied through. */
+/* The host memory through which data is copied. */
 static enum ps_err
 device_group_make_space(ps_device_group *t, size_t count, struct ps_error *e)
 {
@@ -330,7 +331,7 @@ run_in_group(ps_device_group *t, const struct device_group_request *a, float *x,
     return ps_group_all_reduce(t->group, x, x, a->count, PS_F32, (enum ps_reduce)a->extra, NULL, e);
 }
 
-/* Who cannot copy says so to the others before they wait for its part. */
+/* A rank that cannot copy reports so to the others before they wait for its part. */
 static enum ps_err
 run_by_host(ps_device_group *t, const struct device_group_request *a, struct ps_error *e)
 {

@@ -32,7 +32,7 @@ struct device_resident {
     struct ps_error torn; /* code PS_OK: not */
 };
 
-/* ---- Whether it can be so ---- */
+/* ---- Whether variables can stay on devices ---- */
 
 static bool
 all_elsewhere(const ps_strategy *s)
@@ -275,7 +275,7 @@ device_resident_reduce(ps_strategy *s, struct ps_error *e)
     return device_gang_all_reduce(m->gang, tensors, m->elements, DEVICE_GANG_SUM, e);
 }
 
-/* Which gradient it was, of those that refuse it; and whether one wants the norm of all. */
+/* Which gradient is not finite, of those that refuse that; and whether one needs the norm of all. */
 static enum ps_err
 check_each(const ps_strategy *s, bool *wants_norm, struct ps_error *e)
 {
@@ -298,8 +298,8 @@ check_each(const ps_strategy *s, bool *wants_norm, struct ps_error *e)
     return err;
 }
 
-/* One look at the whole gradient: whether it is finite, and how long. Only where it is not, one at each variable. All
- * devices hold the same bits, so one of them is asked. */
+/* One pass over the whole gradient: whether it is finite, and its norm. Only where it is not finite, one over each
+ * variable. All devices hold the same bits, so one of them is asked. */
 static enum ps_err
 look_at_gradient(const ps_strategy *s, float scale, double *norm, struct ps_error *e)
 {
@@ -367,7 +367,7 @@ update_replica(void *arg, uint32_t k)
         u->err[k] = device_resident_apply(u, k, i, &u->error[k]);
 }
 
-/* From where the update was made to those that only read. */
+/* From the replica that made the update to those that only read. */
 static enum ps_err
 spread_values(ps_strategy *s, struct ps_error *e)
 {

@@ -11,17 +11,17 @@
  * With shards (ps_tensors.h), by way of the same host copy:
  *
  *     pull             shards ──► host copy ──► values of the first replica's device ──gang──► those of the others
- *     push             gradients, or how far values are from the base of a round, of the first replica's device ──►
- * shards
+ *     push             of the first replica's device, gradients, or how far values are from the base of a round,
+ *                          ──► shards
  *
- * So it is where networks are bound to the strategy, on devices of one kind whose memory is not host memory and that
- * can reduce among each other. Everywhere else variables lie in host memory, and networks send and fetch them.
+ * Variables stay there where networks are bound to the strategy, on devices of one kind whose memory is not host memory
+ * and that can reduce among each other. Elsewhere variables lie in host memory, and networks send and fetch them.
  *
  * Each replica has values and gradients of its own, fused: all variables one behind the other, so that a gang reduces
  * them in one operation. Slots are where updates are made: with every replica where each has a copy of the variables
  * (STRATEGY_COPIES), else with the first one, from which the others take the values.
  *
- * A device that fails in the middle of an update leaves variables of which nobody knows: the error is kept, and every
+ * A device that fails in the middle of an update leaves variables in an unknown state: the error is kept, and every
  * later step, fetch and save is refused with it, until a checkpoint is restored. Before that nothing was changed, and
  * the step may be done again. The host's copy stays what it was.
  *
@@ -34,15 +34,14 @@
 
 struct device_resident;
 
-/* Sets s->resident where it can be so, else leaves it NULL. Before the first variable is added.
- */
+/* Sets s->resident where variables can stay on devices, else leaves it NULL. Before the first variable is added. */
 enum ps_err device_resident_new(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 void device_resident_free(struct device_resident *m); /* accepts NULL */
 
-/* All variables are added: give them places, and tell replicas and networks of them. NOMEM names the device. */
+/* All variables are added: give them places, and pass these to replicas and networks. NOMEM names the device. */
 enum ps_err device_resident_alloc(ps_strategy *s, ps_network *const networks[], struct ps_error *e) PS_MUST_USE;
 
-/* Host copy to devices; values, slots and, of what was torn, the hope. */
+/* Host copy to devices: values and slots; clears the error of an update that failed in the middle. */
 enum ps_err device_resident_send(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* The newest values into the host's copy, with slots or without; nothing to do where they are there. */
@@ -66,8 +65,8 @@ const float *const *device_resident_gradients(const ps_strategy *s);
 /* Those values were pulled, through the host's copy: give them to the other replicas. */
 enum ps_err device_resident_pulled(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
-/* A second copy of the values: set aside; as the values are now; the first replica's gradients become what it is ahead
- * of them. */
+/* A second copy of the values, the base: allocate it; set it to the values of now; let the first replica's gradients be
+ * the base minus the values. */
 enum ps_err device_resident_add_base(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 void device_resident_set_base(ps_strategy *s);
 enum ps_err device_resident_difference(ps_strategy *s, struct ps_error *e) PS_MUST_USE;

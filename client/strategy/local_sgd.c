@@ -1,4 +1,4 @@
-/* local_sgd: the variables are on shards, and every worker goes its own way for a while before they meet there.
+/* local_sgd: the variables are on shards, and every worker trains alone for some steps before they synchronize there.
  *
  *     pull the values, and keep them as the base
  *     until the last step:
@@ -12,7 +12,7 @@
  *
  * The slots of a worker's own optimizers stay where they are, from round to round (DiLoCo keeps them so); they are in
  * no checkpoint, and a process that replaces another begins with new ones. A round that the end cuts short is pushed
- * when the workers meet. Where an exchange fails its round is over, as a step of parameter_server is. */
+ * when the workers meet. Where an exchange fails, its round is over, as a step of parameter_server is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +118,7 @@ local_start(ps_strategy *s, struct ps_error *e)
 
 /* ---- A step ---- */
 
-/* What this worker has come away from the base, as a gradient: the outer optimizer goes against it. */
+/* The distance of this worker from the base, as a gradient: the outer optimizer steps against it. */
 static enum ps_err
 local_difference(ps_strategy *s, struct ps_error *e)
 {
@@ -136,8 +136,8 @@ local_difference(ps_strategy *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* After a lapsed lease the round is lost, and the next one begins where this worker's data goes on. Lost is also one
- * whose difference the shards refuse: what diverged here is given up for the values that they have. */
+/* After a lapsed lease the round is lost, and the next one begins where this worker's data goes on. A round whose
+ * difference the shards refuse is lost, too: values that diverged here are replaced by those of the shards. */
 static enum ps_err
 local_exchange(ps_strategy *s, struct ps_error *e)
 {
@@ -152,7 +152,7 @@ local_exchange(ps_strategy *s, struct ps_error *e)
     return err;
 }
 
-/* With the values that did not come when the last round ended begins the next one. */
+/* The next round begins with the values that did not arrive when the last one ended. */
 static enum ps_err
 local_resume(ps_strategy *s, struct ps_error *e)
 {

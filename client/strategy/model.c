@@ -10,7 +10,7 @@
 
 /* ---- Memory ---- */
 
-/* Room for one more at the end of a list of n pointers. */
+/* Space for one more at the end of a list of n pointers. */
 static bool
 model_grow_list(void *list, size_t n)
 {
@@ -23,7 +23,7 @@ model_grow_list(void *list, size_t n)
     return true;
 }
 
-/* Zeroed, and such that the first replica's device reads and writes it by itself. NULL: no memory. */
+/* Zeroed, and such that the first replica's device can read and write it directly. NULL: no memory. */
 static float *
 new_floats(const ps_strategy *s, uint64_t elements)
 {
@@ -100,7 +100,7 @@ show_lists(ps_strategy *s)
     }
 }
 
-/* Room for the next variable at the end of all lists: none is shorter than another when it is set aside in part. */
+/* Space for the next variable at the end of all lists: none is shorter than another when some allocations fail. */
 static bool
 grow_lists(ps_strategy *s)
 {

@@ -3,32 +3,33 @@
  *
  *     open:   meet the other workers
  *
- *     start:  agree: the same variables and options everywhere; whoever is behind, or new, is given variables, slots
- * and step by the lowest rank that is furthest
+ *     start:  agree: the same variables and options everywhere; a worker that is behind, or new, is given variables,
+ *             slots and step by the lowest rank that is furthest
  *
- *     step:   compute; buckets of gradients go as they become ready; behind them goes a note: metrics, and what is to
- * be known of this step on every rank. When all of it has come: update every copy, the step is completed
+ *     step:   compute; buckets of gradients are sent as they become ready, and after them a note: metrics, and what
+ *             every rank must know of this step. When all of it has arrived: update every copy, the step is completed
  *
  * A step is completed whole or not at all: nothing is changed before everything has come. So when a worker is lost in
  * the middle, the others are at its beginning or at its end, each with the state that belongs to that. They meet again,
  * without the one that was lost or with its replacement, agree as at the start, and go on from the highest step that
- * one of them has completed; nobody starts anew, and every row still counts once in the epoch, since a step that was
- * not completed is dealt out again, whole, among those who are there.
+ * one of them has completed; no worker starts from the beginning, and every row still counts once in the epoch, since a
+ * step that was not completed is divided again, whole, among the workers that are there.
  *
  * Where gradients travel compressed, what their encodings leave out follows the same rule: it changes with the steps
  * that were completed. A worker that was lost on the way from a step's end to its beginning learns when all agree
- * whether the step has counted with its gradient in it: somebody has completed it, in the same forming of the group.
+ * whether the step has counted with its gradient in it: a worker has completed it, in the same forming of the group.
  *
  * With options.device_reduce variables stay on the devices, which reduce gradients by themselves (ps_device_group.h):
  *
  *     step:   compute; the note, which all wait for; then the devices. Update, and the step is completed
  *
- * What devices reduce comes with the group, and is opened again with each forming. A worker whose device is well and
- * whose reducing failed meets the others again as if the group had; one whose device is not ends.
+ * Their reduction belongs to the group, and is opened again with each forming. A worker whose device works and whose
+ * reduction failed meets the others again as if the group had; one whose device is not ends.
  *
  * To go on without a worker, all the others must come; should more be lost, each time-out lets one more be missing. A
  * group that lacks workers looks now and then whether one has come back (ps_group_admit()). Where that comes to
- * nothing, because nobody is there or the place to meet is away, the group goes on as it is, and looks again later. */
+ * nothing, because no worker is there or the meeting place is unreachable, the group goes on as it is, and looks again
+ * later. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@
 
 #include "client/strategy/all_reduced.h"
 
-#define SETTLE_MS    250 /* for a replacement to come along, once the survivors are there */
+#define SETTLE_MS    250 /* for a replacement to arrive, once the survivors are there */
 #define DEVICE_TRIES 4   /* of forming the group for the devices' sake, without a step that was completed */
 
 /* ---- Opening, starting ---- */
@@ -175,8 +176,8 @@ finish_note(ps_work *note, enum ps_err before, struct ps_error *e)
     return err;
 }
 
-/* All gradients and the note are on their way; wait for the sums. A replica that failed left what it left, perhaps what
- * cannot be compressed: the note says so to everybody. */
+/* All gradients and the note are on their way; wait for the sums. A replica that failed left arbitrary values, perhaps
+ * such that cannot be compressed: the note says so to all ranks. */
 static enum ps_err
 mirrored_exchange(ps_strategy *s, bool failed, struct ps_error *e)
 {
@@ -213,7 +214,7 @@ exchange_note(ps_strategy *s, bool failed, struct ps_error *e)
     return ps_group_all_reduce(a->group, a->note, a->note, NOTE_METRICS + s->options.metrics, PS_F64, PS_SUM, NULL, e);
 }
 
-/* What NCCL, or whatever reduces, sends it does not say: that of plain rings. */
+/* NCCL, or whatever reduces, does not report what it sends: count that of plain rings. */
 static void
 count_device_bytes(ps_strategy *s)
 {
@@ -241,7 +242,7 @@ reduce_on_devices(ps_strategy *s, struct ps_error *e)
     return err;
 }
 
-/* What the note says about the step: whether it is to be completed. */
+/* Whether the step is to be completed, by the note. */
 static enum ps_err
 read_note(ps_strategy *s, bool *complete, struct ps_error *e)
 {

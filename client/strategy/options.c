@@ -100,7 +100,7 @@ check_cluster(const struct strategy_row *row, const ps_cluster *cluster, struct 
     return PS_OK;
 }
 
-/* Survivors of which strategy may be too few. */
+/* Strategies whose survivors may be too few. */
 static enum ps_err
 check_survivors(const ps_strategy *s, struct ps_error *e)
 {
@@ -113,7 +113,7 @@ check_survivors(const ps_strategy *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* The shards are told rows and metrics, and what they are called: the rows in any case. */
+/* Rows and metrics are reported to the shards, with their names; the rows in any case. */
 static enum ps_err
 name_totals(ps_strategy *s, struct ps_error *e)
 {

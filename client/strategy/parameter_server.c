@@ -5,12 +5,13 @@
  *         compute; the sum of this worker's gradients is one push
  *         push, tick and pull the next values: three operations in flight at once, one round trip
  *
- * When an update happens, and what a pull waits for, is the mode's business (async, ssp, sync), which the shards mind.
- * In sync they sum the pushes in the order of the workers and divide by their number: the loss is scaled accordingly.
+ * When an update happens, and what a pull waits for, is decided by the mode (async, ssp, sync), which the shards
+ * enforce. In sync they sum the pushes in the order of the workers and divide by their number: the loss is scaled
+ * accordingly.
  *
- * The tick is out before it is known what has become of the push. So where that is refused (NONFINITE), or not answered
- * in time, the run ends with the error, but the step is over: no other worker waits for this one, and the next run goes
- * on behind it. */
+ * The tick is sent before the result of the push is known. So where the push is refused (NONFINITE), or not answered in
+ * time, the run ends with the error, but the step is over: no other worker waits for this one, and the next run goes on
+ * after it. */
 #include <stdio.h>
 
 #include "client/include/psclient/ps_tensors.h"

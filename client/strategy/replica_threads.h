@@ -22,7 +22,7 @@ void replica_threads_free(struct replica_threads *crew); /* accepts NULL; not wh
 /* Returns when every member has returned. */
 void replica_threads_run(struct replica_threads *crew, void (*work)(void *arg, uint32_t member), void *arg);
 
-/* Within work: wait until every member has come here. All of them do, as often. */
+/* Within work: wait until every member has called this. All of them must, equally often. */
 void replica_threads_barrier(struct replica_threads *crew);
 
 #endif

@@ -1,4 +1,4 @@
-/* The replicas of this process: their devices, what they are told of a step, and what they make of it. */
+/* The replicas of this process: their devices, their part of each step, and the sum of their gradients. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +109,7 @@ all_well(const ps_strategy *s)
     return true;
 }
 
-/* Elements first to last - 1 of all variables, as if they lay one behind the other, are this member's to add up. */
+/* Elements first to last - 1 of all variables, as if they lay one behind the other, are for this member to add up. */
 static void
 sum_slice(ps_strategy *s, uint32_t member, uint32_t members)
 {

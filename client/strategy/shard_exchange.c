@@ -1,5 +1,5 @@
-/* What strategies whose variables are on shards do alike: where a worker's training goes on, one exchange with the
- * shards, joining again after a lapsed lease, and the end.
+/* Common to strategies whose variables are on shards: where a worker's training goes on, one exchange with the shards,
+ * joining again after a lapsed lease, and the end.
  *
  * Each push says where its data ends, and the shards keep that with the updates: a worker that was killed and started
  * again, or whose lease lapsed, goes on after the last step that counted, so that every row counts once an epoch. A
@@ -25,7 +25,8 @@ cursor_of(const ps_strategy *s, uint64_t step)
     return (struct ps_cursor){.epoch = step / s->steps_each, .position = step % s->steps_each};
 }
 
-/* After the last step of this worker index that counted; one that was never heard of goes on where the others are. */
+/* After the last step of this worker index that counted; one that the shards do not know goes on where the others
+ * are. */
 static uint64_t
 next_step(const ps_strategy *s)
 {
@@ -127,23 +128,24 @@ shard_exchange_close(ps_strategy *s, bool goodbye)
 
 /* ---- A step ---- */
 
-/* An exchange is three operations, and the tick cannot be taken back: once it is out the step is over, whatever becomes
- * of its push, and its data is passed over. So a push that is refused ends the exchange with that error, but only after
- * the tick and the pull; where these do not come in time, or at all, the values are fetched when training goes on. */
+/* An exchange is three operations, and the tick cannot be taken back: once it is sent the step is over, whatever the
+ * result of its push, and its data is skipped. So a push that is refused ends the exchange with that error, but only
+ * after the tick and the pull; where these do not complete in time, or at all, the values are fetched when training
+ * goes on. */
 static enum ps_err
 first_of(enum ps_err before, enum ps_err err)
 {
     return before != PS_OK ? before : err;
 }
 
-/* Whose text is to be known: the first error's. */
+/* Where an error's text goes: only the first one is kept. */
 static struct ps_error *
 text_after(enum ps_err before, struct ps_error *e)
 {
     return before == PS_OK ? e : NULL;
 }
 
-/* Wait for one of the three, if it was started: not where one before has taken all the time. */
+/* Wait for one of the three, if it was started; not where an earlier one has taken all the time. */
 static enum ps_err
 wait_op(ps_op *op, enum ps_err before, struct ps_error *e)
 {
@@ -152,8 +154,8 @@ wait_op(ps_op *op, enum ps_err before, struct ps_error *e)
     return first_of(before, ps_op_wait(op, -1, text_after(before, e)));
 }
 
-/* The tick takes along what was counted. None goes out unless the push was started, or refused here for its gradient,
- * as a shard would have done it. */
+/* The tick carries what was counted. It is sent only if the push was started, or refused here for its gradient, as a
+ * shard would have done it. */
 static enum ps_err
 start_tick(ps_strategy *s, enum ps_err before, ps_op **tick, struct ps_error *e)
 {
@@ -170,7 +172,7 @@ start_tick(ps_strategy *s, enum ps_err before, ps_op **tick, struct ps_error *e)
     return before;
 }
 
-/* What the age policy or the quorum drops is what they are there for. */
+/* A push that the age policy or the quorum drops is no error: that is what they are for. */
 static enum ps_err
 count_drop(ps_strategy *s, enum ps_err err)
 {
@@ -241,7 +243,7 @@ exchange_device(ps_strategy *s, const struct ps_push_options *options, bool *ove
     return err;
 }
 
-/* After a lapse the training goes on elsewhere (shard_exchange_join_again()). */
+/* After a lapse the training goes on at another step (shard_exchange_join_again()). */
 enum ps_err
 shard_exchange_step(ps_strategy *s, uint64_t ends_at, bool *over, struct ps_error *e)
 {
@@ -281,9 +283,10 @@ shard_exchange_refresh(ps_strategy *s, struct ps_error *e)
 
 /* ---- Meeting ---- */
 
-/* Somebody is ahead of this worker's clock, and nobody behind it: who came again at the clock of the others and does
- * what it had missed goes beyond where they have ended. So that ssp and sync let it, they tick as it does. But who is
- * merely late has nobody wait for it: who ticked then without a gradient would be missed in the others' next step. */
+/* A worker is ahead of this one's clock, and none behind it: a worker that rejoined at the clock of the others and does
+ * the steps it had missed goes beyond the clock at which they ended. They tick as it does, so that ssp and sync let it
+ * proceed. For a worker that is merely late they must not: one that ticked then without a gradient would be missing in
+ * the others' next step. */
 static enum ps_err
 let_pass(ps_strategy *s, bool *ticked, struct ps_error *e)
 {
@@ -295,7 +298,7 @@ let_pass(ps_strategy *s, bool *ticked, struct ps_error *e)
     return *ticked ? ps_client_tick(s->client, e) : err;
 }
 
-/* All have come; or, in ssp and sync, they are let pass until they have. */
+/* Wait until all have arrived; in ssp and sync, tick meanwhile for those that are ahead. */
 static enum ps_err
 shard_exchange_await(ps_strategy *s, ps_op *op, struct ps_error *e)
 {
@@ -319,8 +322,8 @@ shard_exchange_await(ps_strategy *s, ps_op *op, struct ps_error *e)
 }
 
 /* Which meeting this is: after how many steps, and how many of this worker there were after as many. A process that
- * came in another's place, and has done no step yet, cannot know that: it may call for those that the other has been
- * to, and is let through the first one each time. */
+ * replaced another, and has done no step yet, cannot know that: it may call for meetings that the other has completed,
+ * and passes the first one each time. */
 static uint32_t
 has_met_before(ps_strategy *s)
 {
@@ -340,7 +343,7 @@ shard_exchange_reconnects(const ps_strategy *s)
     return stats.reconnects;
 }
 
-/* Come to a meeting, and wait for the others. */
+/* Enter a meeting, and wait for the others. */
 static enum ps_err
 shard_exchange_barrier(ps_strategy *s, const struct ps_cursor *at, uint32_t again, struct ps_error *e)
 {
@@ -358,7 +361,7 @@ shard_exchange_barrier(ps_strategy *s, const struct ps_cursor *at, uint32_t agai
     return err;
 }
 
-/* Where shard 0 has lost its power before it was asked for the sums, this worker comes again. */
+/* Where shard 0 was restarted before it was asked for the sums, this worker enters again. */
 static enum ps_err
 shard_exchange_meet_sums(ps_strategy *s, struct ps_error *e)
 {
@@ -381,7 +384,7 @@ shard_exchange_meet_sums(ps_strategy *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* Whose lease lapses meanwhile meets the others where it joins again. */
+/* A worker whose lease lapses meanwhile meets the others where it rejoins. */
 enum ps_err
 shard_exchange_meet(ps_strategy *s, struct ps_error *e)
 {
@@ -401,7 +404,7 @@ shard_exchange_save(ps_strategy *s, const char *dir, const struct ps_checkpoint_
 {
     struct ps_checkpoint_options at = *options;
 
-    /* Of the clock that this worker has, which its next step cannot pass; without a wish it would be of a later one. */
+    /* Of this worker's clock, which its next step cannot pass; by default it would be of a later one. */
     if (!at.at_clock && s->options.client.mode != PS_ASYNC) {
         at.at_clock = 1;
         at.clock = ps_client_clock(s->client);

@@ -1,4 +1,5 @@
-/* The public calls of a strategy: what all of them do alike is done here, the rest is forwarded to its operations. */
+/* The public calls of a strategy: what all strategies have in common is done here, the rest is forwarded to its
+ * operations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,7 +282,7 @@ save_due(ps_strategy *s, struct ps_error *e)
     return checkpoint_is_due(s) ? ps_strategy_save(s, s->options.checkpoints, &keep, NULL, e) : PS_OK;
 }
 
-/* What is due after a step that was done. */
+/* The work that is due after a completed step. */
 static enum ps_err
 after_step(ps_strategy *s, struct ps_error *e)
 {
@@ -293,8 +294,8 @@ after_step(ps_strategy *s, struct ps_error *e)
     return err == PS_OK ? save_due(s, e) : err;
 }
 
-/* Another worker was the chief when the last step was done, and is lost, or gave its place to this one, perhaps before
- * it has saved that. */
+/* Another worker was the chief when the last step was done, and is lost, or was replaced by this one, perhaps before it
+ * saved that step. */
 static enum ps_err
 take_over(ps_strategy *s, struct ps_error *e)
 {
@@ -393,6 +394,6 @@ ps_strategy_restore(ps_strategy *strategy, const char *path, struct ps_error *er
                        "the variables are on shards, for all workers at once: ps_client_restore() or psctl restore put "
                        "a checkpoint there");
     if ((strategy->ops->traits & STRATEGY_WORKERS) && strategy->next > 0)
-        return PS_OK; /* it came to others who were further */
+        return PS_OK; /* it joined others that were further */
     return strategy_restore_copy(strategy, path, error);
 }

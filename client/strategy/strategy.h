@@ -1,14 +1,14 @@
-/* The inside of a ps_strategy: what strategy.c keeps, what each strategy provides, and the rooms that they share.
+/* The inside of a ps_strategy: what strategy.c keeps, what each strategy provides, and the modules that they share.
  *
- *     options.c      what was asked for, checked
- *     replica_threads.c         threads, one for each replica
- *     replicas.c     devices; a step's slices; the step functions of all replicas, and the sum of their gradients
- *     model.c        variables: values, gradients, optimizers; one update of all copies
- *     device_resident.c     the same where they stay on the replicas' devices
- *     checkpoint.c        a checkpoint of what is in this process
- *     totals.c       rows and metrics, summed up over steps and workers
- *     shard_exchange.c       the shards: one exchange with them, and where training goes on
- *     <name>.c       one for each strategy: a row of operations
+ *     options.c            the options, checked
+ *     replica_threads.c    threads, one for each replica
+ *     replicas.c           devices; a step's slices; the step functions of all replicas, the sum of their gradients
+ *     model.c              variables: values, gradients, optimizers; one update of all copies
+ *     device_resident.c    the same where they stay on the replicas' devices
+ *     checkpoint.c         a checkpoint of what is in this process
+ *     totals.c             rows and metrics, summed up over steps and workers
+ *     shard_exchange.c     the shards: one exchange with them, and where training goes on
+ *     <name>.c             one for each strategy: a row of operations
  *
  * Adding one is a row of PS_STRATEGY_LIST and a file that defines its operations. */
 #ifndef CLIENT_STRATEGY_STRATEGY_H
@@ -40,7 +40,7 @@ struct strategy_ops {
     enum ps_err (*open)(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e);
     /* All variables are there, with their first values where STRATEGY_SLOTS says so; s->next is 0. */
     enum ps_err (*start)(ps_strategy *s, struct ps_error *e);
-    /* The gradient of variable i is final, in a step function of a process with one replica. NULL: nobody asks. */
+    /* The gradient of variable i is final, in a step function of a process with one replica. NULL: not needed. */
     void (*ready)(ps_strategy *s, size_t i);
     /* Do step s->next, and raise it; or leave it, or change it, where something was recovered from. */
     enum ps_err (*step)(ps_strategy *s, bool *done, struct ps_error *e);
@@ -71,12 +71,12 @@ struct strategy_copy {
 #define STRATEGY_TOTALS_MAX (1 + PS_STRATEGY_METRICS_MAX) /* rows, and metrics behind them */
 
 struct strategy_replica {
-    struct ps_replica seen; /* what its step function is given */
+    struct ps_replica seen; /* what its step function receives */
     ps_device *device;
     ps_network *network;        /* that reads and writes here; NULL: none is bound */
     struct strategy_copy *copy; /* that it reads */
     float **gradients;          /* [variables]; NULL each where they stay on its device */
-    bool placed;                /* they lie in somebody else's memory */
+    bool placed;                /* the gradients lie in memory that the strategy does not own */
     double metrics[PS_STRATEGY_METRICS_MAX];
     enum ps_err err; /* of its step function */
     struct ps_error error;
@@ -93,7 +93,7 @@ struct ps_strategy {
     struct core_var **vars; /* [vars_len] in the order of their creation */
     size_t vars_len;
     bool started;
-    bool recorded; /* it counts as one of those who train (trace_recorder.h) */
+    bool recorded; /* it counts among those that train (trace_recorder.h) */
 
     /* replicas */
     struct replica_threads *threads;
@@ -112,7 +112,7 @@ struct ps_strategy {
     ps_client *client; /* NULL: there are no shards */
     ps_var **client_vars;
     struct ps_tensors *tensors; /* for variables that stay on devices; NULL: none do */
-    bool behind;                /* the values that belong to this worker's last tick have not come */
+    bool behind;                /* the values that belong to this worker's last tick have not arrived */
 
     /* the training */
     uint64_t next, steps_each;
@@ -126,15 +126,15 @@ struct ps_strategy {
     double totals[STRATEGY_TOTALS_MAX];  /* of all steps and workers, when they met last */
     const char *totals_names[STRATEGY_TOTALS_MAX]; /* borrowed: those of the options behind that of the rows */
     struct strategy_met {
-        uint64_t step;  /* that was next when this process came to a meeting last, */
-        uint32_t times; /* and how many it was at there */
+        uint64_t step;  /* that was next when this process last entered a meeting, */
+        uint32_t times; /* and how many it entered at that step */
     } met;
     struct ps_strategy_stats stats;
 };
 
 /* ---- options.c ---- */
 
-/* What was asked for, checked and with defaults; s is zeroed. Sets name, ops, options, workers, task, replicas. */
+/* The options, checked and with defaults; s is zeroed. Sets name, ops, options, workers, task, replicas. */
 enum ps_err strategy_read_options(ps_strategy *s, const char *name, const struct ps_strategy_options *options,
                                   struct ps_error *e) PS_MUST_USE;
 
@@ -160,8 +160,7 @@ void strategy_place_gradients(ps_strategy *s, float *const *gradients);
 /* First values of all copies, and their slots. */
 enum ps_err strategy_initialize(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
-/* One update of every copy by replica 0's gradients, times scale, as of step s->next. NONFINITE: nothing was changed.
- */
+/* One update of every copy by replica 0's gradients, times scale, as of step s->next. NONFINITE: nothing changed. */
 enum ps_err strategy_update(ps_strategy *s, float scale, struct ps_error *e) PS_MUST_USE;
 
 /* Make all copies as the first one is. */
@@ -177,7 +176,7 @@ size_t strategy_totals_len(const ps_strategy *s);
 /* The step of s->done is completed. */
 void strategy_count_step(ps_strategy *s);
 
-/* What was counted is told, or never was. */
+/* The counts are reported, or are to be forgotten: begin at 0. */
 void strategy_count_none(ps_strategy *s);
 
 /* All have met. totals: [strategy_totals_len()] */
@@ -185,7 +184,7 @@ void strategy_totals_are(ps_strategy *s, const double *totals);
 
 /* ---- one_device.c ---- */
 
-/* A step of which nobody outside this process hears: compute, divide, update. */
+/* A step that involves no other process: compute, divide, update. */
 enum ps_err strategy_step_here(ps_strategy *s, bool *done, struct ps_error *e) PS_MUST_USE;
 
 /* ---- shard_exchange.c: for STRATEGY_SHARDS ---- */
@@ -201,13 +200,13 @@ void shard_exchange_ready(ps_strategy *s, size_t i);
  * data goes on. */
 enum ps_err shard_exchange_start(ps_strategy *s, const struct ps_optimizer *optimizer, struct ps_error *e) PS_MUST_USE;
 
-/* Push the gradients of replica 0, on its device where variables stay there, which hold what has come of the data
- * before step ends_at, tick, and pull the values: in flight together, one round trip. A push that the job's policy
- * drops is counted. over: the tick is out, also with an error: this data is never pushed again, and what was counted is
- * told. s->behind then says whether the values came. */
+/* Push the gradients of replica 0, on its device where variables stay there, which are of the data before step ends_at,
+ * tick, and pull the values: in flight together, one round trip. A push that the job's policy drops is counted. over:
+ * the tick was sent, also with an error: this data is never pushed again, and the counts are reported. s->behind then
+ * says whether values are missing. */
 enum ps_err shard_exchange_step(ps_strategy *s, uint64_t ends_at, bool *over, struct ps_error *e) PS_MUST_USE;
 
-/* Fetch the values that an exchange went without. */
+/* Fetch the values that did not arrive in an exchange. */
 enum ps_err shard_exchange_resume(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* After LEASE_LAPSED: join again, pull, and set s->next to where this worker's data goes on, as often as it takes.

@@ -1,10 +1,10 @@
 /* Pushes and pulls of device memory (ps_tensors.h), over those of host memory.
  *
- *     push    device ──copy──► staging ──► one push for each piece, the last piece first, as backward passes leave them
+ *     push    device ──copy──► staging ──► one push for each piece, the last first, as backward passes leave them
  *     pull    one for each piece, the first piece first ──► staging ──copy──► device
  *
- * While a piece is copied the one before it is on the network; a pull's pieces are all asked for at once, and each is
- * copied when it has come. Where device memory is host memory there is one piece and nothing to copy. */
+ * While a piece is copied the one before it is on the network; a pull's pieces are all requested at once, and each is
+ * copied when it has arrived. Where device memory is host memory there is one piece and nothing to copy. */
 #include "client/include/psclient/ps_tensors.h"
 
 #include <stdlib.h>
@@ -75,7 +75,7 @@ tensors_cut(ps_tensors *t, uint64_t most)
     }
 }
 
-/* One block of host memory for all gradients and, unless somebody else has them, all values. */
+/* One block of host memory for all gradients and, unless the caller has them, all values. */
 static enum ps_err
 tensors_alloc_staging(ps_tensors *t, float *const *values, struct ps_error *e)
 {
@@ -281,7 +281,7 @@ push_whole(ps_tensors *t, const float *const grads[], const struct ps_push_optio
     return err == PS_OK ? push_piece(t, &all, (const float *const *)t->gradients, options, e) : err;
 }
 
-/* The copy of a piece begins when that before it is there, and goes on while that is handed to the network. */
+/* The copy of a piece begins when that before it is complete, and goes on while that is handed to the network. */
 static enum ps_err
 push_pieces(ps_tensors *t, const float *const grads[], const struct ps_push_options *options, struct ps_error *e)
 {
@@ -403,7 +403,7 @@ ps_tensors_forget(ps_tensors *tensors)
 
 /* ---- Pull ---- */
 
-/* Nothing on the device still uses what is overwritten, here or there. */
+/* Afterwards nothing on the device uses what is overwritten, in host or device memory. */
 static enum ps_err
 clear_way(ps_tensors *t, struct ps_error *e)
 {
@@ -457,7 +457,7 @@ tensors_land_piece(ps_tensors *t, size_t k)
     t->sent = true;
 }
 
-/* Piece by piece; while one is sent to the device, the others come. */
+/* Piece by piece; while one is sent to the device, the others arrive. */
 static enum ps_err
 land_all(ps_tensors *t, uint64_t until, struct ps_error *e)
 {

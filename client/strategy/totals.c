@@ -1,12 +1,13 @@
 /* Totals: rows and metrics, summed up over steps and workers.
  *
- *     a step is done ──► counted ──► where all reduce, these are everybody's already
+ *     a step is done ──► counted ──► where all reduce, these are of all workers already
  *                           │
- *                           └──► with shards: the next tick takes them along, and shard 0 has each worker's sums
+ *                           └──► with shards: the next tick carries them, and shard 0 has each worker's sums
  *                                (psclient.h, ps_client_set_metrics())
- *     all have met ──► totals: what ps_strategy_totals() tells, until they meet again
+ *     all have met ──► totals: what ps_strategy_totals() returns, until they meet again
  *
- * Where sums of metrics are of all workers, who joins later is given what was counted before, with the variables. */
+ * Where sums of metrics are of all workers, a worker that joins later is given the earlier counts with the
+ * variables. */
 #include <string.h>
 
 #include "client/strategy/strategy.h"

@@ -1,5 +1,5 @@
-/* When a worker is lost, and until it is back: who it was, forming the group again without it or with its replacement,
- * and looking for it now and then. */
+/* When a worker is lost, and until it is back: which one, forming the group again without it or with its replacement,
+ * and looking for it at intervals. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,13 +10,13 @@
 #define CHECK_FIRST_MS 2000  /* after a worker was lost: when it is first looked for again; then twice as long ... */
 #define CHECK_LAST_MS  32000 /* ... up to this, but no more than a part of the time is spent on looking: */
 #define CHECK_PART     8
-#define CHECK_MEET_MS  10000 /* for one look, and no more than half of an exchange's time: others wait for it in one */
+#define CHECK_MEET_MS  10000 /* for one try, and no more than half of an exchange's time: others wait for it in one */
 #define FORM_TRIES     4     /* of forming a group whose members are lost while they connect */
-#define RECOVER_TRIES  16    /* of going on after a loss: another one, or who was started otherwise, comes in between */
+#define RECOVER_TRIES  16    /* of going on after a loss: another one, or a worker that does not fit, may intervene */
 
-/* ---- Who was lost ---- */
+/* ---- Which worker was lost ---- */
 
-/* What the group says of a rank, as a worker: the rank may have another number in the next forming. */
+/* The worker that the group's error names as a rank: the rank may have another number in the next forming. */
 static enum ps_err
 say_who(const ps_strategy *s, const struct ps_error *why, struct ps_error *e)
 {
@@ -37,7 +37,7 @@ say_who(const ps_strategy *s, const struct ps_error *why, struct ps_error *e)
     return PS_ERR_STEP_FAILED;
 }
 
-/* Whether meeting again may help; what all ranks would do again in the same way is no reason. */
+/* Whether meeting again may help; an error that all ranks would only repeat is no reason. */
 static bool
 may_recover(enum ps_err err)
 {
@@ -45,7 +45,7 @@ may_recover(enum ps_err err)
            err == PS_ERR_IO || err == PS_ERR_CANCELLED || err == PS_ERR_STEP_FAILED;
 }
 
-/* Whether the group has failed, or what the devices have of it. */
+/* Whether the group, or the devices' part of it, has failed. */
 static bool
 is_over(const struct all_reduced *a)
 {
@@ -63,7 +63,7 @@ may_go_on(const ps_strategy *s, enum ps_err err)
 
 /* ---- Meeting again ---- */
 
-/* When a worker that is missing is looked for. took_ms: what it took to find nobody; 0: somebody was found, or lost. */
+/* When a worker that is missing is looked for. took_ms: how long it took to find none; 0: one was found, or lost. */
 static void
 plan_check(ps_strategy *s, uint64_t took_ms)
 {
@@ -96,7 +96,7 @@ all_reduced_open(ps_strategy *s, const ps_cluster *cluster, const struct ps_grou
     return err;
 }
 
-/* Nobody goes on with fewer than that: they may be those that a network has cut off from the others. */
+/* Fewer workers than that do not go on: the network may have cut them off from the others. */
 static enum ps_err
 say_too_few(const ps_strategy *s, struct ps_error *e)
 {
@@ -110,7 +110,7 @@ say_too_few(const ps_strategy *s, struct ps_error *e)
                    s->next, s->options.min_workers, why);
 }
 
-/* All of `ranks_min` or more are there; each time-out asks for one less. */
+/* Wait for `ranks_min` or more; each time-out asks for one less. */
 static enum ps_err
 form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
 {
@@ -132,9 +132,9 @@ form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
     return err == PS_ERR_TIMEOUT && least > 1 ? say_too_few(s, e) : err;
 }
 
-/* Form the group of those that come, unless it is formed, and agree; again when the group is what fails, which another
- * loss may do, or somebody came who does not fit. Whoever is started again and again in vain does not keep the others
- * from their work for ever: RECOVER_TRIES, and the last error is the result. */
+/* Form the group of the workers that arrive, unless it is formed, and agree; again when the group fails, as after
+ * another loss, or when a worker that does not fit arrived. A worker that is restarted in vain must not block the
+ * others forever: after RECOVER_TRIES the last error is the result. */
 static enum ps_err
 worker_recovery_run(ps_strategy *s, bool formed, uint32_t ranks_min, struct ps_error *e)
 {
@@ -168,10 +168,11 @@ all_reduced_lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e)
     }
     if (s->options.client.lapse == PS_LAPSE_FAIL)
         return say_who(s, why, e);
-    /* The devices' failure is nobody's death: all are waited for, as long as they come. */
+    /* A failure of the devices' reduction ends no worker: wait for all, as long as they arrive. */
     if (ps_group_state(a->group, NULL) == PS_OK)
         return worker_recovery_run(s, false, s->workers, e);
-    /* Silence is not death: of two, the other one gets a time-out to come before this one goes on alone. */
+    /* A silent worker need not be dead: of two, the other one gets a time-out to arrive before this one goes on
+     * alone. */
     return worker_recovery_run(s, false, s->workers == 2 && why->code == PS_ERR_TIMEOUT ? 2 : s->workers - 1, e);
 }
 
