@@ -148,7 +148,7 @@ static const struct taker {
     enum ps_err (*take)(const struct assignment *a, struct assignments *out, struct ps_error *e);
 } takers[] = {{"schedule", take_schedule}, {"clip", take_clip}, {"age", take_age}, {"bound", take_bound}};
 
-/* take_parameter() for what is none of the above. */
+/* take_parameter() for all other names. */
 static const struct taker *
 find_taker(const struct assignment *a)
 {

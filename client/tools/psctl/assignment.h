@@ -1,4 +1,4 @@
-/* What psctl set is told, NAME=VALUE by NAME=VALUE, as the setting that ps_client_set() takes. Pure.
+/* The arguments of psctl set, each NAME=VALUE, as the setting that ps_client_set() takes. Pure.
  *
  *     learning_rate=0.01, beta1=0.8, ...                any parameter of an optimizer
  *     schedule=cosine,steps=1000,warmup=50              as ps_schedule_parse() reads it

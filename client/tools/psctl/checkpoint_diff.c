@@ -34,7 +34,7 @@ snapshot_close(struct diff_snapshot *s)
     *s = (struct diff_snapshot){.files = {{.fd = -1}, {.fd = -1}}};
 }
 
-/* What lies in the directory is a checkpoint, whole. */
+/* Check that the directory holds a complete checkpoint. */
 static enum ps_err
 check_checkpoint(const char *path, struct ps_error *e)
 {
@@ -81,7 +81,7 @@ snapshot_open(const char *path, bool slots, struct diff_snapshot *out, struct ps
 
 /* ---- One tensor ---- */
 
-/* Of floats. What compares as equal, or has the same bits, as a NaN may, has not changed. */
+/* Of floats. Values that compare as equal, or have the same bits, as NaNs may, are unchanged. */
 static void
 add_floats(struct checkpoint_diff *d, const float *a, const float *b, size_t n)
 {

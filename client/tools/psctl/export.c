@@ -17,7 +17,7 @@
 
 #define COPY_BYTES (1 * MIB)
 
-/* The file that is made, and what its header says. */
+/* The file that is written, and its header. */
 struct exporting {
     struct new_file file;
     struct safetensors head;
@@ -31,7 +31,8 @@ exporting_close(struct exporting *x)
     safetensors_finish(&x->head);
 }
 
-/* Header and room on the disk: a full one is told now, not by a signal when a page is written. */
+/* Write the header and allocate space on the disk: a full disk is reported now, not by a signal when a page is
+ * written. */
 static enum ps_err
 export_begin(struct exporting *x, const char *file, const struct safetensors_note *notes, size_t n, struct ps_error *e)
 {
@@ -178,7 +179,7 @@ copy_tensor(struct exporting *x, const struct checkpoint_source *source, const s
             void *piece, struct ps_error *e)
 {
     const struct safetensors_tensor *from =
-        safetensors_find(&source->files.tensors[CHECKPOINT_WEIGHTS], to->name); /* the manifest's are all there */
+        safetensors_find(&source->files.tensors[CHECKPOINT_WEIGHTS], to->name); /* all of the manifest's exist */
     enum ps_err err = PS_OK;
 
     ps_assert(from != NULL && from->bytes == to->bytes);

@@ -21,8 +21,8 @@ struct export_report {
 enum ps_err export_pull(ps_client *client, const char *job, size_t n, const char *const *names, const char *file,
                         int timeout_ms, struct export_report *report, struct ps_error *e) PS_MUST_USE;
 
-/* path: the checkpoint's directory or DIR/latest, whose weights are held against their checksum first. pattern: of the
- * variables' names, NULL: all; NOT_FOUND: none fits. */
+/* path: the checkpoint's directory or DIR/latest, whose weights are first verified by their checksum. pattern: of the
+ * variables' names, NULL: all; NOT_FOUND: none matches. */
 enum ps_err export_checkpoint(const char *path, const char *pattern, const char *file, struct export_report *report,
                               struct ps_error *e) PS_MUST_USE;
 

@@ -1,5 +1,5 @@
-/* psctl: what a cluster's shards say about themselves, and what an operator tells them. This file runs the command and
- * has the exit status; psctl_commands.c has the command line, and each command is a psctl_*.c. */
+/* psctl: reports of a cluster's shards, and an operator's commands to them. This file runs the command and sets the
+ * exit status; psctl_commands.c has the command line, and each command is a psctl_*.c. */
 #include "client/tools/psctl/psctl.h"
 
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include "client/tools/shared/terminal.h"
 #include "common/cli/streams.h"
 
-#define DISK_TIMEOUT_MS (10 * 60 * 1000) /* of what waits for disks, unless --timeout says otherwise */
+#define DISK_TIMEOUT_MS (10 * 60 * 1000) /* of commands that wait for disks, unless --timeout is given */
 
 /* ---- exit status ---- */
 
-/* Did the shard answer that it will not, rather than not answer? */
+/* Did the shard refuse, rather than not answer? */
 static bool
 is_refusal(enum ps_err code)
 {
@@ -35,7 +35,7 @@ is_refusal(enum ps_err code)
     }
 }
 
-/* With --json: the command, for the document of one that failed as a whole. */
+/* With --json: the command, for the document when it failed as a whole. */
 static const char *json_of;
 
 static void
@@ -77,7 +77,7 @@ psctl_status_of(const struct shard_answer *answers, uint32_t n)
     return status;
 }
 
-/* ---- telling shards ---- */
+/* ---- commands to shards ---- */
 
 void
 psctl_print_answers(const struct psctl *p, const struct shard_answer *answers, uint32_t n, psctl_print_done say)
@@ -121,7 +121,7 @@ psctl_print_error(struct psctl *p, enum query_kind kind, psctl_print_done say)
 
 /* ---- one command ---- */
 
-/* Where all clients look that psctl opens, and they alone. */
+/* Where all clients that psctl opens look, and no others. */
 static bool
 psctl_tls(const struct psctl_settings *s)
 {
@@ -152,7 +152,7 @@ psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps
     return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.ps: missing; it lists the addresses of the psd shards");
 }
 
-/* What each word takes. */
+/* The arguments that each command takes. */
 static enum ps_err
 psctl_check_words(enum psctl_word word, const struct command_line *line, struct ps_error *e)
 {
@@ -197,7 +197,7 @@ psctl_check(const struct psctl_settings *s, const struct command_line *line, str
     return psctl_check_words(word, line, e);
 }
 
-/* trace asks only those that are named where it is given files. */
+/* trace asks only the shards that are named when it is given files. */
 static bool
 psctl_queries_shards(enum psctl_word word, const struct psctl_settings *s, const struct command_line *line)
 {
@@ -208,7 +208,7 @@ psctl_queries_shards(enum psctl_word word, const struct psctl_settings *s, const
     return word != WORD_REPLAY && word != WORD_SNAPSHOT;
 }
 
-/* It waits for disks. */
+/* Whether the command waits for disks. */
 static bool
 psctl_is_slow(enum psctl_word word)
 {
@@ -257,7 +257,7 @@ psctl_run(struct psctl *p, enum psctl_word word)
     }
 }
 
-/* Whoever reads half of an answer must not take it for all. */
+/* A reader of half an answer must not take it for all of it. */
 static bool
 psctl_printed(void)
 {

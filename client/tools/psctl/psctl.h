@@ -7,13 +7,13 @@
 #include "client/tools/shared/printer.h"
 
 enum {
-    STATUS_NOT_REACHED = 1, /* a shard did not answer, or --check found one that is not well */
+    STATUS_NOT_REACHED = 1, /* a shard did not answer, or --check found an unhealthy one */
     STATUS_DIFFERENT = 1,   /* of snapshot diff */
     STATUS_USAGE = 2,
-    STATUS_REFUSED = 3 /* a shard answered that it will not */
+    STATUS_REFUSED = 3 /* a shard refused */
 };
 
-/* The job of psctl bench. It stays when that is over, and is not meant where a job is not named. */
+/* The job of psctl bench. It stays when that is over, and is ignored where no job is named. */
 #define PSCTL_BENCH_JOB "psctl-bench"
 
 struct psctl_settings {
@@ -28,7 +28,7 @@ struct psctl_settings {
 
 struct psctl {
     struct psctl_settings settings;
-    const char *command;          /* what it is called */
+    const char *command;          /* its name */
     bool one_shard, at_one_clock; /* --shard, --at-clock were given */
     bool ranked;                  /* variables: --top, --by or --variables was */
     char **words;                 /* the command's own */
@@ -54,42 +54,42 @@ int psctl_snapshot(struct psctl *p);
 int psctl_trace(struct psctl *p);
 int psctl_replay(const struct psctl *p); /* returns only when there is no psd */
 
-/* The only job of the cluster, into job: 0, or the exit status for what was then said. */
+/* The only job of the cluster, into job: 0, or the exit status after an error that was printed. */
 int psctl_only_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
 
-/* Whether a shard knows the job of --job, if that was given: 0, or, when all say that they do not, the exit status for
- * what was then said. */
+/* Whether a shard knows the job of --job, if that was given: 0, or, when all report that they do not, the exit status
+ * after an error that was printed. */
 int psctl_know_job(const struct psctl *p);
 
 /* The one of --job, which a shard knows, or the only one: 0 or an exit status. */
 int psctl_choose_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
 
-/* 0, or the exit status for the first shard that was not reached, which was then said. */
+/* 0, or the exit status for the first shard that was not reached, which was then printed. */
 int psctl_need_all(const struct shard_answer *answers, uint32_t n);
 
-/* The cluster under its own name, as those must have it who find blocks; and an observer of a job there. 0, or an exit
- * status. The caller's to free, and to close. */
+/* The cluster under its own name, which clients that find blocks need; and an observer of a job there. 0, or an exit
+ * status. The caller frees, and closes. */
 int psctl_cluster_named(const struct psctl *p, ps_cluster **out);
 int psctl_open_job(const struct psctl *p, const char *job, ps_client **client);
 
 /* An observer of all shards, for what they do together. */
 enum ps_err psctl_open_all(const struct psctl *p, ps_client **client, struct ps_error *e) PS_MUST_USE;
 
-/* Say it on standard error; the exit status that it means. psctl_usage(): what was asked for makes no sense. */
+/* Print it on standard error; returns the exit status that it means. psctl_usage(): the command line makes no sense. */
 int psctl_failed(const struct ps_error *e);
 int psctl_usage(const struct ps_error *e);
 
-/* The worst among the answers; 0 when all are well. */
+/* The worst among the answers; 0 when there is no error. */
 int psctl_status_of(const struct shard_answer *answers, uint32_t n);
 
 /* A worker's number, as a word of the command. */
 bool psctl_worker_number(const char *word, uint32_t *out);
 
-/* A line for each: what say() puts into out, or why it did not do what it was told. */
+/* A line for each shard: what say() puts into out, or why the shard did not do what was asked. */
 typedef void (*psctl_print_done)(const struct psctl *p, const struct shard_answer *a, char *out, size_t size);
 void psctl_print_answers(const struct psctl *p, const struct shard_answer *answers, uint32_t n, psctl_print_done say);
 
-/* Have the shard of --shard, or without it all of them, do something, and say how that went. The exit status. */
+/* Have the shard of --shard, or without it all of them, do something, and print the result. Returns the exit status. */
 int psctl_print_error(struct psctl *p, enum query_kind kind, psctl_print_done say);
 
 #endif

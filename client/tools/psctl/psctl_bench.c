@@ -1,6 +1,6 @@
 /* psctl bench: how fast this cluster takes pushes and answers pulls, from here. It is a worker of a job of its own,
  * whose variables stay zeros: gradients are zeros. No message removes a job, so that the next bench finds the same one
- * and its variables again, and takes no more room. */
+ * and its variables again, and needs no more memory. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ struct psctl_bench {
     size_t elements; /* of a variable */
 };
 
-/* ---- Whether ---- */
+/* ---- Confirmation ---- */
 
 static uint64_t
 bench_count_live(const struct shard_answer *answers, uint32_t n)
@@ -57,7 +57,7 @@ bench_count_live(const struct shard_answer *answers, uint32_t n)
     return most;
 }
 
-/* On a terminal the one who sits there is asked. */
+/* On a terminal the user is asked. */
 static bool
 bench_confirm(uint64_t live)
 {
@@ -138,7 +138,7 @@ on_signal(int sig)
     stopped = 1;
 }
 
-/* The first Ctrl-C or TERM ends the measuring, and what was measured is told. */
+/* The first Ctrl-C or TERM ends the measurement, and the result so far is printed. */
 static void
 bench_watch_signals(void)
 {
@@ -197,7 +197,7 @@ bench_measure(struct psctl_bench *b, struct bench_phase *phase, bool push, struc
     return err;
 }
 
-/* ---- What is told ---- */
+/* ---- The report ---- */
 
 static double
 per_second(const struct bench_phase *phase)

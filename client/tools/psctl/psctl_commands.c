@@ -1,4 +1,4 @@
-/* psctl's command line: every option, every command and what its manual page says of them. */
+/* psctl's command line: every option, every command and their text in the manual page. */
 #include "client/tools/psctl/psctl_commands.h"
 
 #include "client/tools/psctl/psctl.h"

@@ -1,5 +1,5 @@
-/* psctl evict: end a worker's session on all shards, so that nobody waits for it. A shard that is not reached holds up
- * none of the others. */
+/* psctl evict: end a worker's session on all shards, so that no worker waits for it. A shard that is not reached does
+ * not delay the others. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ evict_document(const struct psctl *p, const struct shard_question *q, const stru
     return object;
 }
 
-/* A worker that no shard knows is nobody's; where a shard was not reached it may be that one's. */
+/* A worker that no shard knows does not exist; where a shard was not reached, that one may know it. */
 static int
 check_found(const struct shard_question *q, const struct shard_answer *answers, uint32_t n)
 {
@@ -69,7 +69,7 @@ psctl_evict(struct psctl *p)
 
     if ((status = psctl_choose_job(p, job)) != EXIT_SUCCESS)
         return status;
-    (void)psctl_worker_number(p->words[0], &question.task); /* psctl.c has looked at it */
+    (void)psctl_worker_number(p->words[0], &question.task); /* psctl.c has checked it */
     if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
     if ((status = check_found(&question, answers, n)) == EXIT_SUCCESS) {

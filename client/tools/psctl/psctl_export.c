@@ -11,7 +11,7 @@
 #include "common/core/base/pattern.h"
 #include "common/core/base/units.h"
 
-/* ---- What is said ---- */
+/* ---- The report ---- */
 
 static void
 print_moment(const struct psctl *p, const struct export_report *r)

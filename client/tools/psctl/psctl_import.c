@@ -27,7 +27,7 @@ import_print(const struct psctl *p, const char *job, const struct ps_import_repo
                      shards == 1 ? "" : "s");
 }
 
-/* With --declare a job that is named may be made; else it must be there. */
+/* With --declare a job that is named may be created; otherwise it must exist. */
 static int
 choose_job(const struct psctl *p, char name[PS_NAME_MAX + 1])
 {

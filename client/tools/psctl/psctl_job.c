@@ -1,5 +1,5 @@
-/* Which job is meant: one that was named on the command line must be there, since a question about one that no shard
- * knows has no answer, not an empty one; when none was named, the only one that there is. */
+/* Which job is meant: one that was named on the command line must exist, since a query about a job that no shard knows
+ * is an error, not an empty answer; when none was named, the only one that exists. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ refuse_many(const struct report_entry *jobs, size_t len, struct ps_error *e)
     return ps_fail(e, PS_ERR_INVALID, "the cluster has several jobs; choose one with --job: %s", list);
 }
 
-/* What psctl bench has left is not what is meant. */
+/* The job that psctl bench leaves is ignored. */
 static size_t
 leave_out_bench(struct report_entry *jobs, size_t len)
 {

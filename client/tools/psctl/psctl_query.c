@@ -14,7 +14,8 @@ static const unsigned psctl_query_queries[VIEWS] = {
     [VIEW_WORKERS] = QUERY_BIT(PS_QUERY_WORKERS), [VIEW_BLOCKED] = QUERY_BIT(PS_QUERY_BLOCKED),
 };
 
-/* Over all shards a job's workers and variables are counted one by one; JSON has what each shard says, and no more. */
+/* Over all shards a job's workers and variables are counted one by one; JSON has the reports of the shards, and no
+ * more. */
 static unsigned
 psctl_query_needs_all(const struct psctl *p, enum view_kind kind)
 {
@@ -63,7 +64,7 @@ psctl_query_show(const struct psctl *p, enum view_kind kind, const struct answer
         render_tables(kind, now->answers, now->n, page);
 }
 
-/* --check: a line for each shard that is not well. */
+/* --check: a line for each unhealthy shard. */
 static int
 psctl_query_check(const struct psctl *p, const struct shard_answer *answers, uint32_t n)
 {

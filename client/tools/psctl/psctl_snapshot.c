@@ -1,4 +1,4 @@
-/* psctl snapshot diff: what is different between two checkpoints, or two safetensors files. */
+/* psctl snapshot diff: the differences between two checkpoints, or two safetensors files. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "client/tools/shared/table.h"
 #include "common/core/base/units.h"
 
-/* What is found, as it is shown at the end. */
+/* The differences found, shown at the end. */
 struct found {
     bool json;
     struct text_table *table;
@@ -122,7 +122,7 @@ snapshot_show(const struct psctl *p, struct found *found)
                  units_count(found->all, &b));
 }
 
-/* Like diff: 1 says that they differ, so what is wrong is another. */
+/* Like diff: 1 means that they differ, so errors have another status. */
 static int
 snapshot_failed(const struct ps_error *e)
 {

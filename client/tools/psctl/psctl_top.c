@@ -11,7 +11,7 @@ struct top {
     bool live, json;
 };
 
-/* Without a terminal the first round is there for the second's rates. */
+/* Without a terminal the first round only serves the second's rates. */
 static void
 top_draw(void *arg, const struct answer_sample *before, const struct answer_sample *now, size_t rows,
          const struct printer *page)

@@ -1,5 +1,5 @@
-/* psctl trace: the timelines of the shards, asked now, and those that workers and shards have written, as one file for
- * Chrome and Perfetto; and where the time went. */
+/* psctl trace: the timelines of the shards, queried now, and those that workers and shards have written, as one file
+ * for Chrome and Perfetto; and where the time went. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ span_at(const json_t *timeline, size_t i)
                                   .step = number_at(timeline, "step", i),
                                   .bytes = number_at(timeline, "bytes", i),
                                   .kind = (uint32_t)number_at(timeline, "what", i),
-                                  .task = (uint32_t)number_at(timeline, "task", i) - 1, /* 0 becomes nobody */
+                                  .task = (uint32_t)number_at(timeline, "task", i) - 1, /* 0 becomes no worker */
                                   .commit_ns = (uint32_t)number_at(timeline, "commit_ns", i),
                                   .answer_ns = (uint32_t)number_at(timeline, "answer_ns", i)};
 }

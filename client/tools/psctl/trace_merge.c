@@ -13,13 +13,13 @@ struct trace_layer {
     int64_t shift_ns; /* to the first one's clock */
 };
 
-/* How two clocks stand to each other. */
+/* The distance of two clocks. */
 struct merge_clock {
     char machine[TRACE_MACHINE_MAX], other[TRACE_MACHINE_MAX];
     int64_t ahead_ns;
 };
 
-/* Where a machine's clock stands by the first one's. */
+/* A machine's clock relative to the first one's. */
 struct trace_process {
     char machine[TRACE_MACHINE_MAX];
     int64_t shift_ns;
@@ -144,7 +144,7 @@ trace_merge_add(struct trace_merge *o, json_t *events, const struct trace_origin
         trace_merge_knows(o, origin->machine, origin->clock.machine, origin->clock.ahead_ns);
 }
 
-/* A trace of other hands may hold anything. */
+/* A trace that another program wrote may hold anything. */
 static bool
 events_are_well(const json_t *events)
 {
@@ -158,7 +158,7 @@ events_are_well(const json_t *events)
         if (ph == NULL || !json_is_integer(json_object_get(event, "pid")) ||
             json_string_value(json_object_get(event, "name")) == NULL)
             return false;
-        if (pid_of(event) < 0 || pid_of(event) > UINT32_MAX) /* there is room above it to move them apart */
+        if (pid_of(event) < 0 || pid_of(event) > UINT32_MAX) /* larger ids leave no space to move them apart */
             return false;
         if (strcmp(ph, "M") != 0 && !json_is_number(json_object_get(event, "ts")))
             return false;
@@ -199,7 +199,7 @@ add_process(struct trace_merge *o, const char *machine, int64_t shift_ns)
     snprintf(o->processes[o->processes_len++].machine, TRACE_MACHINE_MAX, "%s", machine);
 }
 
-/* From machines whose place is known to those that somebody has compared with them, until there are no more. */
+/* From machines whose offset is known to those that were compared with them, until there are no more. */
 static void
 find_processes(struct trace_merge *o)
 {
@@ -220,7 +220,7 @@ find_processes(struct trace_merge *o)
     } while (o->processes_len > before);
 }
 
-/* The wall clocks of two machines are as good as whoever sets them. */
+/* The wall clocks of two machines are only as good as they were set. */
 static int64_t
 by_the_wall(const struct trace_origin *first, const struct trace_origin *o)
 {

@@ -1,7 +1,7 @@
-/* Traces of several processes, laid over each other: one list of events with one origin. Pure.
+/* Traces of several processes, merged: one list of events with one origin. Pure.
  *
- * Processes of one machine have one clock. Between machines it is known how far one clock is ahead of another where
- * somebody has asked (trace_merge_knows()); that may take several steps. Where nobody has, the wall clocks must do.
+ * Processes of one machine have one clock. Between machines the distance of two clocks is known where it was measured
+ * (trace_merge_knows()), perhaps by way of other machines. Elsewhere the wall clocks are used.
  *
  * Running out of memory ends the process with a sentence: these are tools, and there is nothing to keep. */
 #ifndef CLIENT_TOOLS_TRACE_MERGE_H
@@ -18,7 +18,7 @@ void trace_merge_free(struct trace_merge *o); /* accepts NULL */
 /* The clock of a machine is ahead of another's: this one's time plus ahead_ns is that one's. */
 void trace_merge_knows(struct trace_merge *o, const char *machine, const char *other, int64_t ahead_ns);
 
-/* One process's events, taken over; source: for people. Process ids that another trace has are made others. */
+/* One process's events, taken over; source: for people. Process ids that another trace has are changed. */
 void trace_merge_add(struct trace_merge *o, json_t *events, const struct trace_origin *origin, const char *source);
 
 /* A trace as it was read from a file, borrowed. DATA: it is not one of psd's. */

@@ -1,5 +1,4 @@
-/* Where the time goes, from a trace's events: of each worker the parts of its steps, of each shard those of its turns.
- */
+/* Where the time goes, from a trace's events: of each worker the parts of its steps, of each shard its turns'. */
 #ifndef CLIENT_TOOLS_TRACE_TABLE_H
 #define CLIENT_TOOLS_TRACE_TABLE_H
 

@@ -12,7 +12,7 @@
 #include "common/system/now.h"
 #include "common/system/thread.h"
 
-/* A round that a thread asks. */
+/* A round that a thread queries. */
 struct watch_query {
     const struct watch *watch;
     pthread_t thread;
@@ -142,7 +142,7 @@ watch_answered(const struct watch *w, struct watch_query *a, struct shown *s, co
     return watch_show(w, s, t, e);
 }
 
-/* What is left until the next round, ms; while one is asked, its end is waited for. */
+/* The time until the next round, ms; while one is queried, wait for its end. */
 static int
 watch_left(const struct watch *w, const struct watch_query *a, uint64_t started)
 {
@@ -184,7 +184,7 @@ watch_rounds(const struct watch *w, struct watch_query *a, struct shown *s, stru
     return err;
 }
 
-/* Nothing is at stake in a question that is still under way: its thread ends with the process. */
+/* A query that is still under way can be abandoned: its thread ends with the process. */
 static void
 watch_abandon(struct watch_query *a)
 {

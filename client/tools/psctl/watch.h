@@ -3,7 +3,7 @@
  *
  *     asking (a thread) ──answers──► draw ──► wait for the interval, a key, a signal ──► asking ...
  *
- * Shards that do not answer hold up the next round, never the keys: one who quits does not wait for them. */
+ * Shards that do not answer delay the next round, never the keys: quitting does not wait for them. */
 #ifndef CLIENT_TOOLS_WATCH_H
 #define CLIENT_TOOLS_WATCH_H
 
@@ -18,9 +18,9 @@ struct watch {
     bool colour;
     bool bare;         /* no time above each block, and nothing between them */
     const char *title; /* above what is drawn in place */
-    unsigned rounds;   /* how many, 0: until it is told to end */
+    unsigned rounds;   /* how many, 0: until it is asked to end */
 
-    /* Print to the page. before: the round before this one, NULL: none. rows: lines that there is room for, 0: any. */
+    /* Print to the page. before: the round before this one, NULL: none. rows: lines that fit, 0: any number. */
     void (*draw)(void *arg, const struct answer_sample *before, const struct answer_sample *now, size_t rows,
                  const struct printer *page);
     void (*key)(void *arg, char key); /* may be NULL */

@@ -26,9 +26,9 @@ struct agent {
     char *bytes; /* of the order, until it is whole */
     size_t len;
     bool ordered;
-    bool released; /* what its process leaves is for its next life */
-    bool lost;     /* nobody listens any more */
-    bool done;     /* all has been said */
+    bool released; /* the directory of its process is for its next start */
+    bool lost;     /* psrun does not read any more */
+    bool done;     /* all has been sent */
     char read_buffer[4096], process_buffer[PROCESS_READ_SIZE];
 };
 
@@ -40,7 +40,7 @@ struct agent_write {
 
 /* ---- ending ---- */
 
-/* Close when there is nothing left to run and to say. */
+/* Close when there is nothing left to run or to send. */
 static void
 agent_advance(struct agent *a)
 {
@@ -65,7 +65,7 @@ agent_lose(struct agent *a)
     agent_advance(a);
 }
 
-/* ---- saying ---- */
+/* ---- sending ---- */
 
 static void
 agent_sent(uv_write_t *req, int status)
@@ -249,7 +249,7 @@ agent_begin(struct agent *a)
     a->process.events = &agent_events;
     a->process.buffer = a->process_buffer;
     snprintf(a->process.tag.text, sizeof a->process.tag.text, "%s", a->order.argv.text[0]);
-    /* What cannot be spawned ends at once, and says why then. */
+    /* A process that cannot be spawned ends at once, and reports why then. */
     (void)!process_start(&a->process,
                          &(struct process_start){.exe = a->exe,
                                                  .argv = a->order.argv.text,
@@ -261,7 +261,7 @@ agent_begin(struct agent *a)
     strlist_free(&env);
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
 static void
 agent_command(struct agent *a, char command)

@@ -18,7 +18,7 @@
 #include "common/system/token.h"
 
 #define MEMORY_DIR  "/dev/shm"
-#define SHARD_BYTES (128 * MIB) /* that a shard should find in memory; it refuses to start in less than 80 */
+#define SHARD_BYTES (128 * MIB) /* of memory for each shard; psd refuses to start with less than 80 MiB */
 
 /* ---- ports ---- */
 
@@ -99,8 +99,8 @@ host_setup_free_bytes(const struct statvfs *fs)
     return sysinfo(&machine) == 0 ? (uint64_t)machine.freeram * machine.mem_unit : 0;
 }
 
-/* True when the directory is there and has room for all shards to begin with: containers often have a /dev/shm of
- * 64 MiB. */
+/* True when the directory exists and has space for all shards to begin with: containers often have a /dev/shm of 64
+ * MiB. */
 static bool
 host_setup_has_space(const char *dir, uint32_t shards)
 {
@@ -109,7 +109,7 @@ host_setup_has_space(const char *dir, uint32_t shards)
     return statvfs(dir, &fs) == 0 && host_setup_free_bytes(&fs) >= shards * SHARD_BYTES;
 }
 
-/* Where files go when memory has no room. */
+/* Where files go when memory has no space. */
 static const char *
 host_setup_disk(void)
 {
@@ -150,7 +150,7 @@ host_setup_move(char **text, const char *option)
     *text = strlist_need(moved);
 }
 
-/* What a shard's life before has left decides, then the room. */
+/* The files that an earlier run of the shard left decide, then the space. */
 static bool
 host_setup_stays(const char *dir, uint32_t shards)
 {
@@ -175,7 +175,7 @@ host_setup_move_to_disk(struct strlist *dirs, struct strlist *argv, char **remov
     host_setup_move(remove_dir, "");
 }
 
-/* Below what is everybody's: what is there already may be somebody else's trap. */
+/* Below a directory that everybody may write to: an entry that exists already may be another user's trap. */
 static bool
 host_setup_is_shared(const char *path)
 {
@@ -245,7 +245,7 @@ host_setup_remove_shard(const char *dir)
 
 /* ---- memory ---- */
 
-/* What a file takes of its filesystem. */
+/* The space that a file takes in its filesystem. */
 static uint64_t
 host_setup_file_bytes(const char *dir, const char *name)
 {

@@ -15,8 +15,8 @@ struct host_spec {
     uint16_t port;   /* 0: none was given, or any */
 };
 
-/* place names the text in errors: "--hosts[1]". PS_ERR_INVALID for what is no host, or what ssh or a shell could take
- * for something else. */
+/* place names the text in errors: "--hosts[1]". PS_ERR_INVALID for a text that is no host, or that ssh or a shell could
+ * misread. */
 enum ps_err host_spec_parse(const char *place, const char *text, struct host_spec *out, struct ps_error *e) PS_MUST_USE;
 enum ps_err host_spec_parse_address(const char *place, const char *text, struct host_spec *out,
                                     struct ps_error *e) PS_MUST_USE;
@@ -27,7 +27,7 @@ void host_spec_address(const char *name, uint16_t port, char out[ADDRESS_MAX]);
 /* It is this machine, whose own name is `own`: that name, with or without its domain, or a name of loopback. */
 bool host_spec_is_here(const char *name, const char *own);
 
-/* Nobody else reaches it by this name: localhost, 127.0.0.0/8, ::1. */
+/* Other machines cannot reach it by this name: localhost, 127.0.0.0/8, ::1. */
 bool host_spec_is_loopback(const char *name);
 
 /* Append `text` to *out so that a shell takes it as one word, whatever bytes it has. */

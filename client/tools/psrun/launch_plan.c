@@ -114,7 +114,7 @@ launch_plan_shard_dirs(const struct launch_plan *p, uint32_t shard, struct strli
     strlist_add(dirs, "%s", path);
 }
 
-/* The address that was said, or known from its life before; on all of the host's with --listen-any. */
+/* The address that was given, or known from an earlier start; on all of the host's with --listen-any. */
 static void
 launch_plan_listen(const struct launch_plan *p, uint32_t shard, struct strlist *out)
 {
@@ -209,7 +209,7 @@ launch_plan_env_base(char *const *environment, struct strlist *out)
         strlist_unset_env(out, ours[i]);
 }
 
-/* What shards and workers prove to each other to have. Never on a command line, which everybody may read. */
+/* The token that shards and workers prove to have. Never on a command line, which every user may read. */
 static void
 launch_plan_env_token(const struct launch_plan *p, struct strlist *out)
 {
@@ -217,7 +217,7 @@ launch_plan_env_token(const struct launch_plan *p, struct strlist *out)
         strlist_set_env(out, "PSD_TOKEN=", p->token);
 }
 
-/* --env comes last, so that it has the last word. */
+/* --env comes last, so that it overrides the rest. */
 static void
 launch_plan_env_options(const struct launch_plan *p, struct strlist *out)
 {

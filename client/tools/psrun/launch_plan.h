@@ -1,4 +1,4 @@
-/* What psrun will start: arguments and environment of each process, worked out from the options before anything runs.
+/* What psrun will start: arguments and environment of each process, computed from the options before anything runs.
  * Pure: nothing is started, looked up or bound here.
  *
  * Running out of memory ends the process: these are a tool's few strings, before anything was started. */
@@ -17,8 +17,8 @@ struct launch_plan {
     const char *psd;                 /* path of the server; NULL when no shard runs here */
     const char *work_dir;            /* of the workers */
     const char *dir;                 /* of this run: sockets, logs, live directories; "" until made */
-    const char *trace_dir;           /* --trace, whole; NULL: nobody asks */
-    const char *remote_dir;          /* the same on other machines, where it is made when it is wanted */
+    const char *trace_dir;           /* --trace, as a full path; NULL: not asked for */
+    const char *remote_dir;          /* the same on other machines, where it is made when needed */
     const char *token;               /* name:role:secret, of shards and workers; NULL: they have none */
     char *const *carried;            /* launch_plan_carried(), ended by NULL; NULL: nothing */
     uint32_t cpus;                   /* of this machine that psrun may use */
@@ -42,26 +42,27 @@ void launch_plan_shard_dir(const struct launch_plan *p, uint32_t shard, char *ou
 void launch_plan_live_dir(const struct launch_plan *p, uint32_t shard, char *out, size_t size);
 void launch_plan_durable_dir(const struct launch_plan *p, uint32_t shard, char *out, size_t size);
 
-/* What has to be made before it starts, parents first; the last is where its data lives. What has to be removed after
- * it, "" for nothing, into remove_dir. */
+/* The directories to make before it starts, parents first; the last is where its data lives. The directory to remove
+ * after it, "" for none, into remove_dir. */
 void launch_plan_shard_dirs(const struct launch_plan *p, uint32_t shard, struct strlist *dirs, char *remove_dir,
                             size_t size);
 
-/* psd's arguments. ready_fd: the descriptor on which it says where it listens. A shard whose address is known listens
- * there again. */
+/* psd's arguments. ready_fd: the descriptor on which it reports where it listens. A shard whose address is known
+ * listens there again. */
 void launch_plan_shard_argv(const struct launch_plan *p, uint32_t shard, int ready_fd, struct strlist *out);
 
 /* How many shards divide the memory of this one's machine; 0 when psd's own options say what it takes. */
 uint32_t launch_plan_memory_shards(const struct launch_plan *p, uint32_t shard);
 
-/* An environment without what would tell a process about another cluster. */
+/* An environment without variables that describe another cluster. */
 void launch_plan_env_base(char *const *environment, struct strlist *out);
 
 /* The environment that psrun has, as a shard gets it: the base with the token, --trace and --env, and without a
  * service's directory, which would be that of all shards. */
 void launch_plan_shard_env(const struct launch_plan *p, uint32_t shard, char *const *environment, struct strlist *out);
 
-/* It said where it listens: now its address is known. PS_ERR_UNREACHABLE when other machines cannot reach that. */
+/* The shard has reported where it listens: now its address is known. PS_ERR_UNREACHABLE when other machines cannot
+ * reach that. */
 enum ps_err launch_plan_shard_listens(struct launch_plan *p, uint32_t shard, const char *ready,
                                       struct ps_error *e) PS_MUST_USE;
 
@@ -82,13 +83,13 @@ char *launch_plan_shard_list(const struct launch_plan *p);
 /* Threads of each worker here: --cpus-per-worker, or the machine's share, at least 1. */
 uint32_t launch_plan_threads(const struct launch_plan *p);
 
-/* Tell OpenBLAS and OpenMP; always: also when the environment says otherwise. */
+/* Tell OpenBLAS and OpenMP; always: also when the environment sets them. */
 void launch_plan_set_threads(struct strlist *env, uint32_t threads, bool always);
 
 /* ---- on other machines ---- */
 
-/* What of psrun's environment its workers there have as well: where their certificates lie (PSD_TLS_CA, PSD_TLS_CERT,
- * PSD_TLS_KEY) and what the shards' say (PSD_TLS_NAME). Names of files, never what is in them. */
+/* The variables of psrun's environment that its workers there have as well: where their certificates lie (PSD_TLS_CA,
+ * PSD_TLS_CERT, PSD_TLS_KEY) and the name in the shards' (PSD_TLS_NAME). Names of files, never what is in them. */
 void launch_plan_carried(char *const *environment, struct strlist *out);
 
 /* Orders for the agent (remote.h), ended by remote_order_finish(); ssh's argv for any. */

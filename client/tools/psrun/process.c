@@ -1,6 +1,5 @@
-/* The happy path: process_start() makes the pipes and spawns the supervisor; what comes through them is heard in
- * process_read.c; the supervisor's report says how the program ended; when supervisor and pipes are closed, gone() is
- * told.
+/* The happy path: process_start() makes the pipes and spawns the supervisor; process_read.c reads what comes through
+ * them; the supervisor's report says how the program ended; when supervisor and pipes are closed, gone() is called.
  *
  * Failures: a pipe or spawn that fails closes what was made and reports. A supervisor that was killed makes no report:
  * the program counts as killed with it. */
@@ -34,7 +33,7 @@ process_closed(uv_handle_t *handle)
     for (int i = 0; i < PIPES; i++)
         lines_finish(&p->streams[i].lines);
     remote_reader_finish(&p->link.reader);
-    if (p->remote) { /* its last words about live texts may be lost */
+    if (p->remote) { /* its last frames about live texts may be lost */
         p->events->output(p, SCREEN_OUT, LINES_LIVE, "", 0);
         p->events->output(p, SCREEN_ERR, LINES_LIVE, "", 0);
     }
@@ -204,7 +203,7 @@ process_reset(struct process *p)
     }
 }
 
-/* It could not be spawned: close what was made; gone() is told about it as about any end. */
+/* It could not be spawned: close what was made; gone() is called as after any end. */
 static void
 process_spawn_failed(struct process *p, int err)
 {
@@ -254,9 +253,9 @@ process_start(struct process *p, const struct process_start *how, struct ps_erro
     return PS_OK;
 }
 
-/* ---- telling ---- */
+/* ---- commands ---- */
 
-/* The agent did not say in time that all is gone: the end of ssh tells it once more. */
+/* The agent did not report in time that all is gone: end ssh, so that it kills them now. */
 static void
 process_sever(uv_timer_t *drain)
 {

@@ -3,11 +3,11 @@
  *     process_start() ──► output() ... listening() ... [held()] ──► gone()     (after which it may be started again)
  *
  * gone() comes once, after the program, everything it had started, and its supervisor have ended and its output was
- * read to the end. held() comes before it to one that was started with hold and ended uncalled: its directory waits for
- * process_release() or process_stop().
+ * read to the end. held() comes before it for a process that was started with hold and ended without being asked to:
+ * its directory waits for process_release() or process_stop().
  *
  * A process on another machine looks the same: here the supervisor runs ssh, there an agent (agent.h) runs a supervisor
- * with the program, and what they say to each other (remote.h) becomes the same events. */
+ * with the program, and their messages (remote.h) become the same events. */
 #ifndef CLIENT_TOOLS_PROCESS_H
 #define CLIENT_TOOLS_PROCESS_H
 
@@ -21,7 +21,7 @@
 #include "common/include/psclient/ps_err.h"
 
 #define PROCESS_READ_SIZE (64 * KIB)
-#define PROCESS_DRAIN_MS  1000 /* after the supervisor's end: whoever still holds the pipes is not waited for longer */
+#define PROCESS_DRAIN_MS  1000 /* after the supervisor's end: the longest wait for others that hold the pipes */
 
 struct process;
 
@@ -64,7 +64,7 @@ struct process {
     bool began;                        /*   its agent answered */
     int link_status;                   /*   how ssh ended, as waitpid() gives it */
     char last_line[SSH_LINK_TEXT_MAX]; /*   the last line of ssh, or why the agent cannot run it */
-    bool refused;                      /*   the agent said so */
+    bool refused;                      /*   by the agent */
     bool listens;                      /* listening() was called */
     pid_t pid;                         /* of the program; 0 when it was never started */
     int status;                        /* as waitpid() gives it */
@@ -89,7 +89,7 @@ struct process {
     size_t report_len, ready_len;
 };
 
-/* Start it (again). PS_ERR_IO with what the system said; gone() comes in any case. */
+/* Start it (again). PS_ERR_IO with the system's reason; gone() comes in any case. */
 enum ps_err process_start(struct process *p, const struct process_start *how, struct ps_error *e) PS_MUST_USE;
 
 /* Ask it to stop (TERM); kill it and all that it started, at once. Nothing happens to one that is not alive. */
@@ -99,7 +99,7 @@ void process_kill(struct process *p);
 /* Leave it running without us: gone() comes, with ended false. Or leave the directory of one that is held. */
 void process_release(struct process *p);
 
-/* Say to its agent that we live: for who keeps the loop waiting. */
+/* Send a beat to its agent: for a caller that keeps the loop waiting. */
 void process_beat(struct process *p);
 
 /* Do not read what it prints for a while, so that it waits. */

@@ -1,4 +1,4 @@
-/* What process.c (the life of a process) and process_read.c (what it says) share. */
+/* What process.c (the life of a process) and process_read.c (its output and reports) share. */
 #ifndef CLIENT_TOOLS_PROCESS_INTERNAL_H
 #define CLIENT_TOOLS_PROCESS_INTERNAL_H
 
@@ -6,7 +6,7 @@
 
 /* ---- process.c ---- */
 
-/* To the supervisor, while there is one. */
+/* To the supervisor, while it runs. */
 void process_signal(struct process *p, int signal);
 
 void process_close_stream(struct process_stream *s);

@@ -1,7 +1,7 @@
-/* What comes through a process's pipes: process_read() gives the bytes to the stream's own taker.
+/* What comes through a process's pipes: process_read() gives the bytes to the stream's own handler.
  *
- * Of a remote process, standard output is what its agent says (process_frame()), standard error is ssh's own, and the
- * supervisor's report tells of ssh. */
+ * Of a remote process, standard output carries its agent's frames (process_frame()), standard error is ssh's own, and
+ * the supervisor's report is about ssh. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ process_take_own_report(struct process *p)
     }
 }
 
-/* The supervisor here keeps ssh. */
+/* The supervisor here runs ssh. */
 static void
 process_take_link_report(struct process *p)
 {
@@ -78,7 +78,7 @@ process_take_ready(struct process *p, const char *bytes, size_t len)
     p->events->listening(p);
 }
 
-/* ---- an agent's words ---- */
+/* ---- an agent's frames ---- */
 
 static void
 process_refuse(struct process *p, const char *why)

@@ -1,5 +1,5 @@
 /* psrun: start a cluster and run workers on it. Options become a plan (assign_hosts.c, launch_plan.c), the plan is run
- * (run.c); each process hangs under a supervisor (supervisor.c), and on other machines the supervisor under an agent
+ * (run.c); each process runs under a supervisor (supervisor.c), and on other machines the supervisor under an agent
  * (agent.c), which are this same executable. */
 #include <errno.h>
 #include <limits.h>
@@ -31,7 +31,7 @@ psrun_find_psd(const struct strlist *candidates)
     return NULL;
 }
 
-/* Three pipes and a port for each process: use all the descriptors that we may. */
+/* Three pipes and a port for each process: raise the limit of descriptors as far as allowed. */
 static void
 psrun_raise_descriptors(void)
 {
@@ -43,7 +43,7 @@ psrun_raise_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* All of a file, "-" for standard input; freed with free(). NULL: said why. */
+/* All of a file, "-" for standard input; freed with free(). NULL: the reason was printed. */
 static char *
 psrun_read(const char *path)
 {
@@ -63,7 +63,7 @@ psrun_read(const char *path)
     return text;
 }
 
-/* What runs where. False: said why. */
+/* What runs where. False: the reason was printed. */
 static bool
 psrun_assign_hosts(const struct psrun_options *settings, struct host_assignment *deal)
 {
@@ -94,8 +94,8 @@ psrun_runs_here(const struct assigned_task *tasks, uint32_t n)
     return false;
 }
 
-/* A directory as it is written, or where we are as the shell says it: the name behind a link may be this machine's own.
- */
+/* A directory as it is written, or the working directory as the shell names it: the name behind a link may exist on
+ * this machine alone. */
 static bool
 psrun_name_dir(const char *dir, char out[PATH_MAX])
 {
@@ -108,13 +108,13 @@ psrun_name_dir(const char *dir, char out[PATH_MAX])
     return len >= 0 && len < PATH_MAX;
 }
 
-/* The workers' directory, whole: other machines are told the same. NULL: said why. */
+/* The workers' directory, as a full path: other machines use the same. NULL: the reason was printed. */
 static const char *
 psrun_work_dir(const struct psrun_options *settings, const struct host_assignment *deal, char out[PATH_MAX])
 {
     bool named = psrun_name_dir(settings->chdir, out);
 
-    /* Elsewhere it may be there while it is not here. */
+    /* On other machines it may exist although it does not here. */
     if (named && (access(out, X_OK) == 0 || !psrun_runs_here(deal->tasks + deal->shards, deal->workers)))
         return out;
     fprintf(stderr, "psrun: %s cannot be the workers' directory: %s; --chdir names another\n",

@@ -317,7 +317,7 @@ const struct command psrun_command = {
     .see_also = "psd(8), psctl(1)",
 };
 
-/* Shards that run already are not ours to start. */
+/* Shards that run already are not started by psrun. */
 static enum ps_err
 psrun_options_check_ps(const struct psrun_options *s, struct ps_error *e)
 {
@@ -348,7 +348,7 @@ psrun_options_check_ps(const struct psrun_options *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* Of the ways to say what runs where, at most one; and what cannot be had there. */
+/* Of the ways to say what runs where, at most one; and options that do not work with it. */
 static enum ps_err
 psrun_options_check_hosts(const struct psrun_options *s, struct ps_error *e)
 {

@@ -163,7 +163,7 @@ remote_end_unpack(const char *body, size_t len, struct remote_end *out, struct p
 }
 
 /* Look for the hello; returns how many of the bytes it took. Its first byte stands nowhere else in it, so a match that
- * fails can begin anew only at the byte that failed it. */
+ * fails can begin again only at the byte that failed it. */
 static size_t
 remote_find_hello(struct remote_reader *r, const char *bytes, size_t len)
 {
@@ -184,7 +184,7 @@ remote_find_hello(struct remote_reader *r, const char *bytes, size_t len)
     return i;
 }
 
-/* What the bytes so far say is wanted for the next step: a header, then the frame with it and a 0. */
+/* The length that the next step needs, by the bytes so far: a header, then the frame with it and a 0. */
 static enum ps_err
 remote_want(const struct remote_reader *r, size_t *want, struct ps_error *e)
 {

@@ -1,15 +1,15 @@
-/* What psrun and its agent on another machine say to each other, over ssh's standard input and output. Pure.
+/* The protocol between psrun and its agent on another machine, over ssh's standard input and output. Pure.
  *
  *     psrun ──stdin: order, then commands──► psrun @remote (agent.h) ──► supervisor ──► program
  *           ◄──stdout: hello, then frames──
  *
  * The order says all that is to be run. It goes through stdin, not through the command line: there every user of that
- * machine could read the environment, and a shell would have its own opinion of it. ssh's stderr is ssh's own.
+ * machine could read the environment, and a shell would interpret it. ssh's stderr is ssh's own.
  *
  * stdin is also the lifeline: when it ends, or nothing comes for silence_ms (psrun sends a beat REMOTE_BEATS times in
  * it), the agent kills all below it. So nothing outlives psrun, ssh or the network.
  *
- * What login shells print before the hello is passed on as noise. */
+ * Output of login shells before the hello is passed on as noise. */
 #ifndef CLIENT_TOOLS_REMOTE_H
 #define CLIENT_TOOLS_REMOTE_H
 
@@ -30,7 +30,7 @@ enum remote_command { REMOTE_BEAT = '.', REMOTE_STOP = 'T', REMOTE_KILL = 'K', R
 struct remote_order {
     char *dir;        /* working directory */
     char *remove_dir; /* as of struct process_start */
-    bool shard;       /* a psd: it says when it is ready; argv[0] "" is the one that is found there */
+    bool shard;       /* a psd: it reports when it is ready; argv[0] "": the one that is found there */
     bool hold;        /* as of struct process_start */
     uint32_t silence_ms;
     uint32_t memory_shards;         /* that share the filesystem of the last of dirs; 0: psd's own choice */
@@ -80,7 +80,7 @@ struct remote_reader {
     size_t len, size;
 };
 
-/* PS_ERR_PROTOCOL: it is no agent of ours, read no further. body is valid during the call, with a 0 behind it. */
+/* PS_ERR_PROTOCOL: it is no agent of ours, stop reading. body is valid during the call, with a 0 behind it. */
 enum ps_err remote_read(struct remote_reader *r, const char *bytes, size_t len, struct ps_error *e) PS_MUST_USE;
 void remote_reader_finish(struct remote_reader *r); /* accepts a zeroed one */
 

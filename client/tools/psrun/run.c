@@ -1,6 +1,6 @@
-/* The happy path: run_prepare() makes the directory and reserves ports; run_start() starts the shards; each says where
- * it listens; then the workers start; run_gone() hears of each end and run_advance() moves the run on. Failures go
- * through run_fail(), which keeps the first one's status and has everything stopped. */
+/* The happy path: run_prepare() makes the directory and reserves ports; run_start() starts the shards; each reports
+ * where it listens; then the workers start; run_gone() is called at each end and run_advance() moves the run on.
+ * Failures go through run_fail(), which keeps the first one's status and has everything stopped. */
 #include "client/tools/psrun/run.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ static uv_async_t *run_wake;
 
 static void run_advance(struct psrun_run *r);
 
-/* ---- saying ---- */
+/* ---- printing ---- */
 
 void
 run_print(struct psrun_run *r, const char *format, ...)
@@ -57,7 +57,7 @@ run_interrupt(struct psrun_run *r, int status)
     run_fail(r, status);
 }
 
-/* Whoever reads what we print takes their time (a pager), and our loop waits: neither agents nor --timeout may. */
+/* The reader of our output is slow (a pager), and our loop waits: neither agents nor --timeout may wait with it. */
 static void
 run_waiting(void *arg)
 {
@@ -245,8 +245,8 @@ run_end_expected(const struct psrun_run *r, const struct run_process *m)
            r->state == RUN_CLOSING;
 }
 
-/* It ended uncalled: it is started again, or it ends the run. A shard may not end before the workers, however well it
- * ends. */
+/* It ended without being asked to: it is started again, or it ends the run. A shard must not end before the workers,
+ * whatever its status. */
 static void
 run_lost(struct psrun_run *r, struct run_process *m)
 {
@@ -271,8 +271,8 @@ run_held(struct process *p)
     (void)screen_flush(&r->screen);
 }
 
-/* One that was held was spoken of then: it goes to come back, or because everything ends; or its machine was lost, and
- * what it held with it. */
+/* One that was held was reported then: it ends to be started again, or because everything ends; or its machine was
+ * lost, with the directory that it held. */
 static void
 run_gone(struct process *p)
 {
@@ -308,7 +308,7 @@ run_drained(struct process *p)
 
     if (p->began)
         run_processes_start_queued(r);
-    /* Nobody reads our output any more (`psrun ... | head`): end as a program would. */
+    /* Our output has no reader any more (`psrun ... | head`): end as a program would. */
     if (screen_flush(&r->screen) != PS_OK && !r->interrupted)
         run_interrupt(r, 128 + SIGPIPE);
 }
@@ -353,7 +353,7 @@ run_too_late(uv_timer_t *timer)
     (void)screen_flush(&r->screen);
 }
 
-/* Connecting may take its own time. */
+/* Connecting has a time limit of its own. */
 static uint64_t
 run_ready_ms(const struct psrun_run *r)
 {

@@ -1,13 +1,13 @@
-/* Run a plan: start the shards, wait until they listen, start the workers, print what they print, start again what may
- * be, and see to it that everything ends. Glue over libuv.
+/* Run a plan: start the shards, wait until they listen, start the workers, print what they print, restart those that
+ * may be restarted, and make sure that everything ends. Glue over libuv.
  *
  *     RUN_STARTING ──all shards listen──► RUN_WORKING ──all workers ended──► RUN_CLOSING ──shards gone──► RUN_DONE
  *          │                                   │                                 ▲       or released
  *          └─── failure, signal, timeout ──────┴──► RUN_ENDING ──workers gone────┘
  *
  * RUN_ENDING asks the workers to stop, RUN_CLOSING the shards: with TERM, and after the grace with KILL. A second
- * signal kills everything at once. Each process hangs under a supervisor (supervisor.h), which ends it when psrun dies;
- * on another machine under an agent's (agent.h).
+ * signal kills everything at once. Each process runs under a supervisor (supervisor.h), which ends it when psrun dies;
+ * on another machine the supervisor is an agent's (agent.h).
  *
  * In RUN_WORKING a worker that failed, or a shard that ended, may be started again (restart.h): it is waiting until
  * then, which counts as busy. A shard waits held (supervisor.h), so that its data stays. */

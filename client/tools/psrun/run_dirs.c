@@ -1,5 +1,4 @@
-/* The place of a run on this machine: ports for the workers' addresses, its directory, and what is left running in it.
- */
+/* A run's ports for the workers' addresses and its directory on this machine, and what is left running in it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +30,8 @@ run_reserve_ports(struct psrun_run *r, struct ps_error *e)
     return err;
 }
 
-/* Its name on other machines, which make it as they need it: whose it is, and what nobody can guess. */
+/* Its name on other machines, which make it when they need it: this machine's name, and a part that cannot be
+ * guessed. */
 static enum ps_err
 run_name_remote_dir(struct psrun_run *r, struct ps_error *e)
 {
@@ -46,7 +46,7 @@ run_name_remote_dir(struct psrun_run *r, struct ps_error *e)
     return PS_OK;
 }
 
-/* Where no shard runs there is none: nobody would remove it when psrun is killed. */
+/* Where no shard runs there is none: nothing would remove it when psrun is killed. */
 static enum ps_err
 run_make_dir(struct psrun_run *r, struct ps_error *e)
 {
@@ -78,7 +78,7 @@ run_prepare(struct psrun_run *r, struct ps_error *e)
     return run_make_dir(r, e);
 }
 
-/* Who comes later has to prove the same. */
+/* Later clients need the same token. */
 static void
 run_leave_token(struct psrun_run *r)
 {

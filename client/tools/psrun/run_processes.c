@@ -1,5 +1,5 @@
-/* The shards and workers of a run: their names, their starts, on this machine or another, their ends in words, and
- * their further lives. */
+/* The shards and workers of a run: their names, their starts on this machine or another, their ends in words, and their
+ * restarts. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define CONNECTING_MAX    6 /* to one machine at a time: sshd's own limit is 10 (MaxStartups) */
 #define SSH_STATUS_FAILED 255
 
-/* ---- who ---- */
+/* ---- names ---- */
 
 struct run_process *
 run_process_of(struct process *p)
@@ -204,7 +204,7 @@ run_processes_schedule(struct psrun_run *r)
         uv_timer_start(&r->again, run_processes_due, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
-/* One that is held lets its directory go first, and is started when it is gone. */
+/* One that is held releases its directory first, and is started when it is gone. */
 static void
 run_processes_due(uv_timer_t *timer)
 {
@@ -226,8 +226,8 @@ run_processes_due(uv_timer_t *timer)
     (void)screen_flush(&r->screen);
 }
 
-/* Not one that never ran: its machine or its arguments are at fault, and stay so. Nor a shard whose data went with the
- * connection to its machine. */
+/* Not one that never ran: its machine or its arguments are at fault, and would be again. Nor a shard whose data was
+ * lost with the connection to its machine. */
 static bool
 run_process_may_run_again(const struct psrun_run *r, const struct run_process *m)
 {
@@ -274,7 +274,7 @@ run_processes_forget(struct psrun_run *r, uint32_t from, uint32_t to)
 
 /* ---- ends in words ---- */
 
-/* The agent never said how its program ended: what ssh said is all there is. */
+/* The agent never reported how its program ended: the output of ssh is all there is. */
 int
 run_process_report_lost(struct psrun_run *r, const struct run_process *m)
 {

@@ -1,4 +1,4 @@
-/* What run.c, run_dirs.c and run_processes.c share: all that a run is. */
+/* What run.c, run_dirs.c and run_processes.c share: the state of a run. */
 #ifndef CLIENT_TOOLS_RUN_STATE_H
 #define CLIENT_TOOLS_RUN_STATE_H
 
@@ -12,14 +12,14 @@
 
 enum run_state { RUN_STARTING, RUN_WORKING, RUN_ENDING, RUN_CLOSING, RUN_DONE };
 
-/* A shard or a worker, whichever of its lives it is in. */
+/* A shard or a worker, over all its starts. */
 struct run_process {
     struct process process;
     const struct assigned_task *task;
     struct restart restart;
     uint64_t due_ms; /* when it is started again */
     bool waiting;    /* for that */
-    bool queued;     /* for others that are being connected to */
+    bool queued;     /* until others have been connected to */
     bool reached;    /* a worker has run, a shard has listened */
 };
 
@@ -75,13 +75,13 @@ void run_processes_start_queued(struct psrun_run *r);
 /* Neither gone, nor to be started again. */
 bool run_process_busy(const struct run_process *m);
 
-/* It ended with this status: have it started again after a while, and say so; false: it is not to be. */
+/* It ended with this status: have it started again after a while, and print so; false: it is not to be. */
 bool run_process_restart(struct psrun_run *r, struct run_process *m, int status);
 
 /* Forget those that are queued or to be started again. */
 void run_processes_forget(struct psrun_run *r, uint32_t from, uint32_t to);
 
-/* Say who died and why, or that its machine was lost; the status to exit with. */
+/* Print which process died and why, or that its machine was lost; the status to exit with. */
 int run_process_report_lost(struct psrun_run *r, const struct run_process *m);
 int run_process_report_end(struct psrun_run *r, const struct run_process *m);
 

@@ -40,7 +40,7 @@ ssh_link_beat(struct ssh_link *l)
     if (!l->open || monotonic_ms() - l->beaten_ms < l->beat_ms)
         return;
     l->beaten_ms = monotonic_ms();
-    /* One that waits in the pipe says as much as two. */
+    /* One that waits in the pipe is as good as two. */
     if (uv_stream_get_write_queue_size((uv_stream_t *)&l->pipe) == 0)
         ssh_link_send(l, REMOTE_BEAT);
 }

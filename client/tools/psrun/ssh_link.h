@@ -9,7 +9,7 @@
 
 #define SSH_LINK_TEXT_MAX  512
 #define SSH_LINK_HANDLES   2    /* that ssh_link_close() closes */
-#define SSH_LINK_LINGER_MS 2000 /* that an agent has to say that all was killed, before ssh is */
+#define SSH_LINK_LINGER_MS 2000 /* that an agent has to report that all was killed, before ssh is killed */
 
 struct ssh_link {
     /* private */
@@ -24,10 +24,10 @@ struct ssh_link {
  * handles are then open, too. */
 int ssh_link_open(struct ssh_link *l, uv_loop_t *loop, void *data, const struct remote_order *order, int *child);
 
-/* Nothing happens on one that is not open: then ssh has ended, which says more. */
+/* Nothing happens on one that is not open: then ssh has ended, which is reported anyway. */
 void ssh_link_send(struct ssh_link *l, enum remote_command command);
 
-/* Send a beat when it is time for one: for who keeps the loop waiting. */
+/* Send a beat when it is time for one: for a caller that keeps the loop waiting. */
 void ssh_link_beat(struct ssh_link *l);
 
 /* closed: called for each of the SSH_LINK_HANDLES. Nothing happens on one that is not open. */

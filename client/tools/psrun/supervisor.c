@@ -15,7 +15,7 @@
 #include "client/tools/psrun/host_setup.h"
 #include "common/system/now.h"
 
-#define SUPERVISOR_AGAIN_MS 50 /* while killing: look for newborn processes this often */
+#define SUPERVISOR_AGAIN_MS 50 /* while killing: look for new processes this often */
 
 struct supervisor {
     pid_t parent, program;
@@ -26,10 +26,10 @@ struct supervisor {
     bool ended;         /* the program has */
     uint64_t linger_ms; /* until when what it left may stay */
     bool killing;
-    bool asked; /* to stop: its end is no accident */
+    bool asked; /* to stop: its end is expected */
 };
 
-/* psrun may be gone: then nobody needs the report. */
+/* psrun may be gone: then the report is not needed. */
 static void
 supervisor_report(enum supervisor_report_kind kind, pid_t pid, int value)
 {
@@ -85,7 +85,7 @@ supervisor_start(struct supervisor *k)
     return true;
 }
 
-/* ---- below ---- */
+/* ---- descendants ---- */
 
 /* The parent of a process, -1 when it is gone. */
 static pid_t
@@ -188,7 +188,8 @@ supervisor_loop(struct supervisor *k)
     return false;
 }
 
-/* Hold the directory for the program's next life. Returns true when that begins, false when the directory is to go. */
+/* Hold the directory for the program's next start. Returns true when that begins, false when the directory is to be
+ * removed. */
 static bool
 supervisor_hold(const struct supervisor *k)
 {
@@ -203,7 +204,7 @@ supervisor_hold(const struct supervisor *k)
     return true;
 }
 
-/* Become what supervisor.h says; false when psrun died before that took hold. */
+/* Set up what supervisor.h describes; false when psrun died before that took effect. */
 static bool
 supervisor_init(struct supervisor *k)
 {

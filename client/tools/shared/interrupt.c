@@ -31,7 +31,7 @@ void
 interrupt_signals(ps_client *client)
 {
     interrupt_client = client != NULL ? client : interrupt_client;
-    /* SA_RESTART: a file's call is not at fault. */
+    /* SA_RESTART: calls on files are not to fail. */
     heed_with(client != NULL ? heed_interrupt : SIG_DFL, (int)(SA_RESETHAND | SA_RESTART));
 }
 

@@ -4,7 +4,7 @@
 
 static_assert(1 << STEP_BITS == LATENCY_STEPS, "a step for each value of its bits");
 
-/* Below LATENCY_STEPS each ns has its own; above, the first bits behind the highest one say which. */
+/* Below LATENCY_STEPS each ns has its own; above, the bits after the highest one choose the bucket. */
 static size_t
 bucket_of(uint64_t ns)
 {

@@ -1,4 +1,4 @@
-/* How long operations took, as many as there are, in a fixed place: counts of buckets that grow with the time, so that
+/* How long operations took, any number of them, in fixed memory: counts of buckets that grow with the time, so that
  * what is read from them is at most 1/64 too high. Pure. */
 #ifndef CLIENT_TOOLS_LATENCY_H
 #define CLIENT_TOOLS_LATENCY_H
@@ -15,7 +15,7 @@ struct latencies {
 
 void latencies_add(struct latencies *l, uint64_t ns);
 
-/* The time, in ns, that `share` of them did not pass; 0 when there are none. share: 0 to 1. */
+/* The time, in ns, that `share` of them did not exceed; 0 when there are none. share: 0 to 1. */
 uint64_t latencies_at(const struct latencies *l, double share);
 
 #endif

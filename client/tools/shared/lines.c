@@ -115,7 +115,7 @@ lines_take_byte(struct line_reader *l, char c)
     return lines_append(l, c);
 }
 
-/* Show what stands, if it is to be drawn over. */
+/* Show the current text, if it is to be drawn over. */
 static void
 lines_show(struct line_reader *l)
 {

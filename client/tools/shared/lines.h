@@ -1,9 +1,10 @@
 /* The bytes that a process prints, as lines: so that the lines of several processes never mix. Pure.
  *
  * A line ends with \n. A text that is ended or begun by a bare \r is one that will be drawn over: it is given as a live
- * text (each replaces the one before), and only what stands when the \n comes is given as a line. "\r\n" is \n.
+ * text (each replaces the one before), and only the text that is current when the \n comes is given as a line. "\r\n"
+ * is \n.
  *
- *     "1%\r2%\r3%\ndone\n"   →   live "2%" (whatever stands when the bytes end), line "3%", line "done"
+ *     "1%\r2%\r3%\ndone\n"   →   live "2%" (whatever is current when the bytes end), line "3%", line "done"
  *
  * A line longer than LINES_MAX is given in pieces. */
 #ifndef CLIENT_TOOLS_LINES_H
@@ -31,7 +32,7 @@ struct line_reader {
     size_t len, size;
     bool returned;  /* a \r came after text */
     bool rewriting; /* text began after a \r */
-    bool live;      /* a live text was given and stands */
+    bool live;      /* a live text was given and is current */
     bool changed;   /* text has changed since then */
 };
 
@@ -41,7 +42,7 @@ void lines_finish(struct line_reader *l); /* accepts a zeroed one */
 /* PS_ERR_NOMEM: the bytes are lost. */
 enum ps_err lines_take(struct line_reader *l, const char *bytes, size_t len) PS_MUST_USE;
 
-/* The stream ended: what is left is a line. */
+/* The stream ended: the rest is a line. */
 void lines_end(struct line_reader *l);
 
 /* How many of the len bytes fit into `columns` of a terminal, and how wide they are: escape sequences take none, any

@@ -15,7 +15,7 @@
 #include "common/system/file_error.h"
 
 #define MODE 0666
-#define NAME "XXXXXX" /* what tells it from other files beside its path */
+#define NAME "XXXXXX" /* distinguishes it from other files beside its path */
 
 /* ---- Signals ---- */
 
@@ -38,9 +38,9 @@ new_file_guard(const char *partial)
 
 /* ---- The file ---- */
 
-/* Made under a name that no file has; X's at its end say how much of it may change. open() gives it the mode of every
- * new file, as mkostemp() would not: one would have to read the umask for that, and umask() reads it by changing it for
- * all threads. */
+/* Created under a new name; the X's at its end are the part that may change. open() gives it the mode of every new
+ * file, as mkostemp() would not: one would have to read the umask for that, and umask() reads it by changing it for all
+ * threads. */
 static int
 new_file_make(char *partial)
 {

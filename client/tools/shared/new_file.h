@@ -12,14 +12,14 @@
 #include "common/include/psclient/ps_err.h"
 
 struct new_file {
-    char *path, *partial; /* partial: what it is called until its end; NULL: it is not there */
+    char *path, *partial; /* partial: its name until its end; NULL: it does not exist */
     int fd;               /* to read and write; -1: none */
 };
 
-/* What is at path already stays until the end, and must be a file (PS_ERR_INVALID). PS_ERR_IO, PS_ERR_FULL,
- * PS_ERR_NOMEM. */
+/* A file that is at path already stays until the end; anything but a file there is PS_ERR_INVALID. PS_ERR_IO,
+ * PS_ERR_FULL, PS_ERR_NOMEM. */
 enum ps_err new_file_begin(struct new_file *f, const char *path, struct ps_error *e) PS_MUST_USE;
 enum ps_err new_file_end(struct new_file *f, struct ps_error *e) PS_MUST_USE;
-void new_file_close(struct new_file *f); /* one that new_file_begin() was given; removes what has not ended */
+void new_file_close(struct new_file *f); /* one that new_file_begin() was given; removes an unfinished file */
 
 #endif

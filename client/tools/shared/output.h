@@ -1,11 +1,11 @@
-/* Every column and counter that psctl shows: what it is called and what it says. The views make their tables of these,
- * and psctl(1) and --help explain them from the same words. Pure. */
+/* Every column and counter that psctl shows: its name and its meaning. The views make their tables of these, and
+ * psctl(1) and --help explain them from the same words. Pure. */
 #ifndef CLIENT_TOOLS_OUTPUT_H
 #define CLIENT_TOOLS_OUTPUT_H
 
 #include "common/cli/command.h"
 
-/* Of what all of them have in common: units, blocks. */
+/* About what all of them have in common: units, blocks. */
 extern const char output_about[];
 
 /* The columns of each table, in order, ended by a NULL. */

@@ -1,5 +1,5 @@
-/* Where psctl prints: a stream, and whether colours may be used on it. Colours are few and never say what the words do
- * not. Pure, but for printer_line(), which writes to the stream.
+/* Where psctl prints: a stream, and whether colours may be used on it. Colours are few and carry nothing that the words
+ * do not. Pure, but for printer_line(), which writes to the stream.
  *
  *     struct printer page = {.out = stdout, .colour = printer_coloured(COLOUR_AUTO, terminal, no_color, term)};
  *     printer_line(&page, PAINT_FAULT, "not reached: shard %u", shard); */
@@ -20,16 +20,16 @@ struct printer {
 enum paint {
     PAINT_PLAIN,
     PAINT_HEADING,
-    PAINT_DIM,     /* over: nothing comes of it any more */
-    PAINT_WARNING, /* somebody should look */
+    PAINT_DIM,     /* finished: nothing more is expected of it */
+    PAINT_WARNING, /* needs attention */
     PAINT_FAULT    /* something does not work */
 };
 
-/* What begins a colour on this page; "" when it has none. printer_end() ends it. */
+/* The sequence that begins a colour on this page; "" when it has none. printer_end() ends it. */
 const char *printer_begin(const struct printer *page, enum paint paint);
 const char *printer_end(const struct printer *page, enum paint paint);
 
-/* Control characters become '?': what a shard calls itself must not draw on the terminal. */
+/* Control characters become '?': the name of a shard must not draw on the terminal. */
 void printer_clean(char *text);
 
 /* A line, cleaned; its end is added. */
@@ -37,8 +37,8 @@ void printer_line(const struct printer *page, enum paint paint, const char *form
 
 enum colour_when { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
 
-/* no_color, term: the environment's NO_COLOR and TERM, NULL when not set. COLOUR_AUTO colours a terminal that can do
- * it, for one who has not said no (no-color.org). */
+/* no_color, term: the environment's NO_COLOR and TERM, NULL when not set. COLOUR_AUTO colours a terminal that can show
+ * it, unless NO_COLOR is set (no-color.org). */
 bool printer_coloured(enum colour_when when, bool terminal, const char *no_color, const char *term);
 
 #endif

@@ -21,7 +21,7 @@ redraw_lines(const char *text)
     return n;
 }
 
-/* A line that fills its row is not cleared behind: the cursor still stands on its last character. */
+/* The rest of a line that fills its row is not cleared: the cursor still stands on its last character. */
 static void
 redraw_line(FILE *out, const char *line, size_t len, size_t columns)
 {

@@ -15,7 +15,7 @@
 
 #define SCREEN_CLEAR   "\r\x1b[K"
 #define SCREEN_PLAIN   "\x1b[0m"
-#define SCREEN_COLUMNS 80   /* when the terminal does not say */
+#define SCREEN_COLUMNS 80   /* when the terminal does not report it */
 #define SCREEN_CHUNK   4096 /* a pipe that is writable takes this much at once (PIPE_BUF) */
 #define SCREEN_PENDING (256 * KIB)
 
@@ -58,9 +58,9 @@ screen_columns(const struct screen *s)
 
 /* ---- writing ---- */
 
-/* Wait until the descriptor takes bytes; false to give up: after a moment, once for all that it does not take. poll()
- * is not restarted after a signal, so that a signal's request is seen at once; the timeout covers one that came just
- * before. */
+/* Wait until the descriptor takes bytes; false to give up: after a short wait, once for everything that it does not
+ * take. poll() is not restarted after a signal, so that a signal's request is seen at once; the timeout covers one that
+ * came just before. */
 static bool
 screen_writable(struct screen *s, struct screen_side *side)
 {

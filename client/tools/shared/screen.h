@@ -4,8 +4,8 @@
  *     shard 0  | level=info ...
  *     worker 0 | [#####      ] 51 %        ← drawn again after every line above it; only on a terminal
  *
- * Writing never blocks past a request to stop: when the reader of a pipe does not read and *give_up or hurry is
- * set, what is printed is thrown away. */
+ * Writing never blocks past a request to stop: when the reader of a pipe does not read and *give_up or hurry is set,
+ * the output is discarded. */
 #ifndef CLIENT_TOOLS_SCREEN_H
 #define CLIENT_TOOLS_SCREEN_H
 
@@ -27,7 +27,7 @@ struct screen {
     bool prefix;                          /* print tags */
     int tag_width;                        /* columns of the widest */
     const volatile sig_atomic_t *give_up; /* nonzero: do not wait for readers */
-    bool hurry;                           /* the same, set by the owner, such as while it is: */
+    bool hurry;                           /* the same, set by the owner, for example while this is called: */
     void (*waiting)(void *arg);           /* called ten times a second while a reader is waited for; may be NULL */
     void *arg;
 
@@ -53,7 +53,7 @@ void screen_line(struct screen *s, enum screen_stream stream, const struct scree
                  size_t len);
 
 /* A live text of the process with this tag (which must outlive it); len 0: none any more. The first process that draws
- * one owns the place until it takes it away. */
+ * one owns the place until it removes its text. */
 void screen_live(struct screen *s, enum screen_stream stream, const struct screen_tag *tag, const char *text,
                  size_t len);
 

@@ -41,7 +41,7 @@ void table_paint(struct text_table *t, enum paint paint);
 /* Dim the row's cells that have no colour of their own. */
 void table_dim(struct text_table *t);
 
-/* With less room than that, a line that lacks something ends with '>'. */
+/* With less width than that, a line that lacks columns ends with '>'. */
 void table_print(const struct text_table *t, const struct printer *page);
 
 #endif

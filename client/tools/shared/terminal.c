@@ -9,11 +9,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* A page of the terminal's own, without cursor; leaving it brings back what stood there. */
+/* A page of the terminal's own, without cursor; leaving it restores the former content. */
 #define TERMINAL_ENTER "\x1b[?1049h\x1b[?25l\x1b[H\x1b[J"
 #define TERMINAL_LEAVE "\x1b[0m\x1b[?25h\x1b[?1049l"
 
-#define TERMINAL_COLUMNS 80 /* of one that does not say */
+#define TERMINAL_COLUMNS 80 /* of one that does not report them */
 #define TERMINAL_ROWS    24
 
 static struct terminal *terminal_taken; /* to be given back when the process exits */
@@ -24,7 +24,7 @@ terminal_can(const char *term)
     return isatty(STDOUT_FILENO) == 1 && term != NULL && *term != '\0' && strcmp(term, "dumb") != 0;
 }
 
-/* A terminal takes what it is given; one that has gone away is noticed by its HUP. */
+/* Writes to a terminal are not checked; a terminal that is gone is noticed by its HUP. */
 static void
 terminal_write(const char *text, size_t len)
 {
@@ -129,7 +129,7 @@ terminal_close(struct terminal *t)
 
 /* ---- what happens ---- */
 
-/* Ctrl-Z: the shell gets its terminal, and we get it again with CONT. */
+/* Ctrl-Z: the shell gets its terminal back, and psctl takes it again with CONT. */
 static void
 terminal_stop(struct terminal *t)
 {

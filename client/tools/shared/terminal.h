@@ -1,5 +1,5 @@
-/* The place where psctl draws again and again: a terminal, taken over as a page of its own and given back as it was
- * found however the process ends, or a plain stream. Glue: signals, termios, the screen. One at a time in a process.
+/* The place where psctl draws again and again: a terminal, taken over as a page of its own and restored however the
+ * process ends, or a plain stream. Glue: signals, termios, the screen. One at a time in a process.
  *
  *     terminal_open(&t, in_place);
  *     while ((event = terminal_wait(&t, fd, timeout_ms)) != TERMINAL_QUIT)
@@ -34,7 +34,7 @@ enum terminal_event {
     TERMINAL_QUIT
 };
 
-/* Standard output is a terminal that can be drawn on in place; term: the environment's TERM. */
+/* Whether standard output is a terminal that can be drawn on in place; term: the environment's TERM. */
 bool terminal_can(const char *term);
 
 /* PS_ERR_IO: no descriptor for signals. */

@@ -13,10 +13,10 @@ struct query_all {
     const struct shard_question *question;
     struct shard_answer *answers;
     uint32_t n;
-    atomic_uint next; /* the next shard that nobody asks yet */
+    atomic_uint next; /* the next shard that no thread asks yet */
 };
 
-/* A client of this shard alone: one that does not answer must not keep the others from it. */
+/* A client of this shard alone: a shard that does not answer must not delay the others. */
 static enum ps_err
 query_all_open(const struct shard_answer *a, int timeout_ms, ps_client **client, struct ps_error *e)
 {
@@ -55,7 +55,7 @@ query_all_merge(struct shard_answer *a, json_t *report)
 
 #define CLOCK_PINGS 8
 
-/* Its now_ns was half a round trip after the question left; of some round trips the quickest waited for the least. */
+/* Its now_ns was half a round trip after the question was sent; of several round trips the quickest waited least. */
 static enum ps_err
 query_all_clock(const struct shard_question *q, ps_client *client, uint64_t asked_ns, struct shard_answer *a)
 {
@@ -133,7 +133,7 @@ query_all_evict(const struct shard_question *q, ps_client *client, struct shard_
     return ps_client_evict(client, 0, q->job, q->task, q->timeout_ms, &a->evicted, &a->error);
 }
 
-/* To its client every shard is shard 0; people know it by its place in the list. */
+/* To its client every shard is shard 0; users know it by its place in the list. */
 static void
 query_all_rename(const struct shard_answer *a, char *text, size_t size)
 {
@@ -147,7 +147,7 @@ query_all_rename(const struct shard_answer *a, char *text, size_t size)
     snprintf(at, size - used, "shard %u%s", a->shard, rest);
 }
 
-/* Who prints an answer says whose it is: the sentence need not begin with it. */
+/* The shard is printed with the answer: the sentence need not begin with it. */
 static void
 query_all_trim(const struct shard_answer *a, char *text)
 {

@@ -1,6 +1,6 @@
 /* Ask every shard the same thing at once, each over a connection of its own. Glue: threads around psclient.h.
  *
- * A shard that cannot be reached holds up nobody: its answer says why. */
+ * A shard that cannot be reached delays no other: its answer says why. */
 #ifndef CLIENT_TOOLS_QUERY_ALL_H
 #define CLIENT_TOOLS_QUERY_ALL_H
 
@@ -20,7 +20,7 @@ enum query_kind {
     QUERY_EVICT  /* end a worker's session */
 };
 
-/* What one shard said; render.h and top.h print these. */
+/* The answer of one shard; render.h and top.h print these. */
 struct shard_answer {
     const char *address;  /* borrowed from the cluster */
     uint32_t shard;       /* its place in the list */
@@ -35,7 +35,7 @@ struct shard_answer {
     size_t pings_len;
 };
 
-/* What the shards of a cluster said at one time. */
+/* The answers of a cluster's shards at one time. */
 struct answer_sample {
     struct shard_answer *answers;
     uint32_t n;
@@ -52,8 +52,8 @@ struct shard_question {
     int timeout_ms;   /* for connecting, and for each answer */
 };
 
-/* Ask shards first to first + n - 1 of the cluster. Fill answers[n], which answers_free() frees. PS_ERR_NOMEM; what the
- * shards do wrong is in the answers. */
+/* Ask shards first to first + n - 1 of the cluster. Fill answers[n], which answers_free() frees. PS_ERR_NOMEM; errors
+ * of the shards are in the answers. */
 enum ps_err query_all_shards(const ps_cluster *cluster, uint32_t first, uint32_t n,
                              const struct shard_question *question, struct shard_answer **answers,
                              struct ps_error *e) PS_MUST_USE;

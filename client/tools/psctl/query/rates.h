@@ -1,5 +1,5 @@
-/* How fast the shards' counters rise, from what they said at two times. A figure that cannot be known is NAN: there was
- * one time only, a shard did not answer, or it has started anew in between and counts from 0. Pure. */
+/* How fast the shards' counters rise, from their reports at two times. A figure that cannot be known is NAN: there was
+ * one time only, a shard did not answer, or it was restarted in between and counts from 0. Pure. */
 #ifndef CLIENT_TOOLS_TOP_RATES_H
 #define CLIENT_TOOLS_TOP_RATES_H
 
@@ -33,7 +33,7 @@ double rates_add(double sum, double rate);
 #define RATES_BUCKETS 64
 void rates_ages(const struct rates *r, uint64_t ages[RATES_BUCKETS]);
 
-/* The bucket that holds the age which `share` of them do not pass; RATES_BUCKETS when there are none. */
+/* The bucket that holds the age which `share` of them do not exceed; RATES_BUCKETS when there are none. */
 size_t rates_age_at(const uint64_t ages[RATES_BUCKETS], double share);
 
 /* "1,204", "0.5", and "-" for NAN; the second "9.41 MiB/s". Return out->text. */

@@ -1,4 +1,4 @@
-/* The tables of top's page. Each says how many rows it has, and prints those that it is given room for. */
+/* The tables of top's page. Each says how many rows it has, and prints those that fit. */
 #ifndef CLIENT_TOOLS_TOP_SECTIONS_H
 #define CLIENT_TOOLS_TOP_SECTIONS_H
 

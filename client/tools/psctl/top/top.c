@@ -149,14 +149,14 @@ print_rates(const struct rates *r, const struct printer *page)
                  age_text(ages, 0.5, &u[5]), age_text(ages, 0.99, &u[6]));
 }
 
-/* ---- fitting ---- */
+/* ---- layout ---- */
 
 enum { SHARDS, WORKERS, VARIABLES, SECTIONS };
 
 static const char *const section_names[SECTIONS] = {"shards", "workers", "variables"};
 
-/* Lines for the rows of each section, of `lines` in all: none gets more than it wants while another lacks, and what is
- * left of an equal share goes to the first that want it. Each section also takes an empty line and its headings. */
+/* Lines for the rows of each section, of `lines` in all: none gets more than it needs while another has too few, and
+ * the rest of equal shares goes to the first that need more. Each section also takes an empty line and its headings. */
 static void
 share_lines(size_t lines, const size_t want[SECTIONS], size_t got[SECTIONS])
 {

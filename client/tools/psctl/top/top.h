@@ -1,5 +1,5 @@
-/* psctl top: one page that shows where a cluster's work is and who holds it up, from what the shards said at two times.
- * Pure, but for the stream that the page writes to.
+/* psctl top: one page that shows where a cluster's work is and which workers delay it, from the shards' reports at two
+ * times. Pure, but for the stream that the page writes to.
  *
  *     cluster "lab": 2 of 2 shards up, 1 job, 3 workers: 2 live, 1 lapsed
  *     1,204 pushes/s, 9.41 MiB/s pushed, 88.1 MiB/s pulled
@@ -15,7 +15,7 @@
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/shared/printer.h"
 
-/* What TOP needs to know: STATUS, STATS, JOBS, WORKERS, BLOCKED, VARIABLES. */
+/* The queries TOP needs: STATUS, STATS, JOBS, WORKERS, BLOCKED, VARIABLES. */
 extern const unsigned top_queries;
 
 enum top_sort {

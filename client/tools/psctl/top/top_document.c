@@ -1,4 +1,4 @@
-/* The page as JSON: what the shards said at the second time, and how fast it rose. */
+/* The page as JSON: the shards' reports at the second time, and how fast their counters rose. */
 #include <math.h>
 
 #include "client/tools/psctl/query/rates.h"

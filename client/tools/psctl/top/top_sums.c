@@ -1,5 +1,5 @@
-/* What the workers of each job add up, losses and hits say: a line for each job. A strategy's first sum is of rows, so
- * that each of the others has a mean over these: of all steps, and of those between the two looks. */
+/* The sums of each job's workers, such as losses and hits: a line for each job. A strategy's first sum is of rows, so
+ * that each of the others has a mean over these: of all steps, and of those between the two reports. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ sum_at(const json_t *job, size_t i)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* The same job a look ago. NULL: none, or not from the same shard. */
+/* The same job in the earlier report. NULL: none, or not from the same shard. */
 static const json_t *
 job_before(const struct top_source *src, uint32_t answer, const char *name)
 {

@@ -1,4 +1,4 @@
-/* Each worker, over all shards: its clock, how far it is behind, and whom it waits for. */
+/* Each worker, over all shards: its clock, how far it is behind, and which workers it waits for. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ same_job(const json_t *a, const json_t *b)
     return strcmp(field_text(a, "job"), field_text(b, "job")) == 0;
 }
 
-/* Those that have finished hold nobody back and are not behind. */
+/* Those that have finished delay no worker and are not behind. */
 static void
 workers_lag(struct top_worker *workers, size_t len)
 {

@@ -1,4 +1,4 @@
-/* Cells that many views have, in the units that people read. Pure, but for the stream that is printed to. */
+/* Cells that many views have, in readable units. Pure, but for the stream that is printed to. */
 #ifndef CLIENT_TOOLS_VIEWS_CELLS_H
 #define CLIENT_TOOLS_VIEWS_CELLS_H
 

@@ -10,7 +10,7 @@
 /* How full the store is, percent, rounded down; status: of a STATUS report. 0 when its size is not known. */
 unsigned health_store_percent(const json_t *status);
 
-/* True when the shard was reached, does not drain and has room. Otherwise why says what is wrong with it. */
+/* True when the shard was reached, does not drain and has space. Otherwise why says what is wrong with it. */
 bool health_check(const struct shard_answer *a, char *why, size_t size);
 
 #endif

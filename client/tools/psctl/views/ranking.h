@@ -1,6 +1,6 @@
-/* The largest or busiest variables over all shards, from what the shards said at one time or at two. With two, traffic
- * is ranked by what rose between them: what is busy now, not what once was. Pure, but for the stream that is printed
- * to. */
+/* The largest or busiest variables over all shards, from the shards' reports at one time or at two. With two, traffic
+ * is ranked by its rise between them: variables that are busy now, not those that once were. Pure, but for the stream
+ * that is printed to. */
 #ifndef CLIENT_TOOLS_VIEWS_RANKING_H
 #define CLIENT_TOOLS_VIEWS_RANKING_H
 
@@ -25,7 +25,7 @@ struct ranking_choice {
     const char *pattern; /* of their names, see pattern.h; NULL: all */
 };
 
-/* What it needs to know: VARIABLES, and STATUS for rates. */
+/* The queries it needs: VARIABLES, and STATUS for rates. */
 extern const unsigned ranking_queries;
 
 /* before: NULL when there was none, then there are no rates. */
@@ -34,7 +34,7 @@ void ranking_print(const struct answer_sample *before, const struct answer_sampl
 
 /* [{"job", "name", "dims", "bytes", "version", "pushes", "pushed_bytes", "pulls", "pulled_bytes", "age", "refused",
  * "dropped", "pushes_per_second", "pushed_bytes_per_second", "pulls_per_second", "pulled_bytes_per_second",
- * "optimizer"}], the first in rank first; null is what is not known. The caller's. */
+ * "optimizer"}], the first in rank first; null: not known. The caller's. */
 json_t *ranking_json(const struct answer_sample *before, const struct answer_sample *now,
                      const struct ranking_choice *choice);
 

@@ -23,17 +23,17 @@ void render_unreached(const struct shard_answer *answers, uint32_t n, const stru
  * nothing. */
 void render_json(const char *command, const struct shard_answer *answers, uint32_t n, const struct printer *page);
 
-/* The same document, the caller's; without reports, when what they say is said in another member. */
+/* The same document, the caller's; without reports, when another member has their content. */
 json_t *render_document(const char *command, const struct shard_answer *answers, uint32_t n, bool reports);
 
-/* {"command": "restore", "error": {"code", "text", "peer"}}, of one that failed as a whole. The caller's. */
+/* {"command": "restore", "error": {"code", "text", "peer"}}, of a command that failed as a whole. The caller's. */
 json_t *render_error_document(const char *command, const struct ps_error *e);
 
 /* A path or a sentence as JSON, which is UTF-8: paths need not be, and a sentence may have been cut in the middle of a
- * character. What is no UTF-8, or a control character, becomes '?'. The caller's; NULL: out of memory. */
+ * character. Bytes that are no UTF-8, and control characters, become '?'. The caller's; NULL: out of memory. */
 json_t *render_text(const char *text);
 
-/* Print it, and give it up. */
+/* Print it, and free it. */
 void render_print_document(json_t *document, const struct printer *page);
 
 #endif

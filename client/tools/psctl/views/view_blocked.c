@@ -1,4 +1,4 @@
-/* Who waits for whom. */
+/* Which workers wait, and for which. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "client/tools/shared/output.h"
 #include "common/core/base/units.h"
 
-/* "worker 2", "workers 0, 3", "workers 0, 1, 2 ..." when there is no room for all. */
+/* "worker 2", "workers 0, 3", "workers 0, 1, 2 ..." when there is no space for all. */
 static void
 blocked_on(const json_t *tasks, char *out, size_t size)
 {

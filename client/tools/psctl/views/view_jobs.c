@@ -1,5 +1,5 @@
-/* Each job: how its workers keep step and how they are, in all and on each shard. A shard counts the workers that it
- * sees and the variables that lie on it: over all shards, workers and variables are counted one by one. */
+/* Each job: how its workers are synchronized and their states, in all and on each shard. A shard counts the workers
+ * that it sees and the variables that lie on it: over all shards, workers and variables are counted one by one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct job_sum {
     uint64_t slowest, fastest, variables, parked;
 };
 
-/* Everything that the shards said about jobs. */
+/* Everything that the shards report about jobs. */
 struct jobs {
     struct report_entry *places, *variables;
     size_t len, variables_len;
@@ -41,7 +41,7 @@ job_add(struct job_sum *sum, const json_t *j)
     sum->parked += field_number(j, "pulls_parked");
 }
 
-/* One shard's own words. */
+/* One shard's report. */
 static struct job_sum
 job_part(const json_t *j)
 {

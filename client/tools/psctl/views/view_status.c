@@ -10,7 +10,7 @@
 #include "client/tools/shared/output.h"
 #include "common/core/base/units.h"
 
-/* A store that is nearly full says so. */
+/* Mark a store that is nearly full. */
 static void
 status_memory(struct text_table *t, const json_t *s)
 {
@@ -82,7 +82,7 @@ status_row(struct text_table *t, const struct shard_answer *a)
     status_saved(t, s);
 }
 
-/* What can be added up over shards; workers and variables are seen by each of them. */
+/* The figures that can be added up over shards; workers and variables are counted by each of them. */
 static void
 status_total(struct text_table *t, const struct shard_answer *answers, uint32_t n)
 {
@@ -110,7 +110,7 @@ status_total(struct text_table *t, const struct shard_answer *answers, uint32_t 
     cell_count(t, connections);
 }
 
-/* A list in the wrong order, or with a shard of another cluster, is a mistake that workers stumble over. */
+/* A list in the wrong order, or with a shard of another cluster, is a mistake that makes workers fail. */
 static void
 status_warn(const struct shard_answer *a, uint32_t n, const char *cluster, const struct printer *page)
 {

@@ -119,7 +119,7 @@ var_print(struct text_table *t, const struct report_entry *places, size_t len, b
     return n;
 }
 
-/* All variables together, on shards from to less one. Versions of different variables say nothing together. */
+/* All variables together, on shards from to less one. Versions of different variables have no meaningful sum. */
 static void
 vars_total_row(struct text_table *t, const struct shard_answer *answers, uint32_t from, uint32_t to,
                const char *heading, const char *who)

@@ -16,8 +16,8 @@ void view_ping(const struct shard_answer *answers, uint32_t n, const struct prin
 /* "0", "1", "2-3", "4-7": the ages that a bucket of the histogram counts. */
 void age_range(size_t bucket, char *out, size_t size);
 
-/* What a BlockedReport waits for: workers, or the shard's own work in words (size: at least 64). Whether it ends at
- * some clock. */
+/* What a BlockedReport waits for: workers, or the shard's own work in words (size: at least 64). Returns whether a
+ * clock ends it. */
 void blocked_for(const json_t *report, char *out, size_t size);
 bool blocked_has_clock(const json_t *report);
 

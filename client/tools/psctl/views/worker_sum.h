@@ -1,5 +1,5 @@
 /* A worker over all shards. Each of them counts it, perhaps a moment apart, so that what they count cannot be added up:
- * the worst that any of them says is what holds. Pure. */
+ * the worst that any of them reports is shown. Pure. */
 #ifndef CLIENT_TOOLS_VIEWS_WORKER_SUM_H
 #define CLIENT_TOOLS_VIEWS_WORKER_SUM_H
 
@@ -23,8 +23,7 @@ struct worker_counts {
 };
 struct worker_counts worker_sums_count(const struct worker_sum *workers, size_t len, const char *job);
 
-/* Whether a job is over: its workers have finished, none is live, and none has lapsed, which somebody should look at.
- */
+/* Whether a job is over: its workers have finished, none is live, and none has lapsed, which needs attention. */
 bool worker_counts_over(const struct worker_counts *counts);
 
 #endif
