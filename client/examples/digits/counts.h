@@ -1,4 +1,4 @@
-/* What the shards counted, taken out of their reports (ps_client_query(), JSON). Pure. */
+/* The counts of the shards, taken from their reports (ps_client_query(), JSON). Pure. */
 #ifndef DIGITS_COUNTS_H
 #define DIGITS_COUNTS_H
 
@@ -12,7 +12,7 @@ struct digits_counts {
     uint64_t ages[COUNTS_AGES];                                    /* of all pushes of the shards */
 };
 
-/* Add what a report on variables, or on stats, says. */
+/* Add the counts of a report on variables, or on stats. */
 void counts_add_variables(struct digits_counts *c, const char *json);
 void counts_add_stats(struct digits_counts *c, const char *json);
 

@@ -28,7 +28,7 @@ struct digits_worker {
 
 /* ---- Data ---- */
 
-/* Pixels become 0 to 1 by what the training part holds. */
+/* Pixels become 0 to 1, by the range of the training part. */
 static enum ps_err
 digits_scale(struct digits_worker *w, struct ps_error *error)
 {
@@ -123,7 +123,7 @@ tear_down(struct digits_worker *w, enum ps_err err)
     ps_cluster_free(w->cluster);
 }
 
-/* A strategy of one process needs no cluster; it may have one all the same. */
+/* A strategy of one process needs no cluster; it may have one anyway. */
 static int
 find_cluster(struct digits_worker *w)
 {

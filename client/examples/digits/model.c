@@ -44,7 +44,7 @@ model_check(const char *layers, struct ps_error *error)
     return read_layers(layers, layer, &count, error);
 }
 
-/* Grey images have one channel; what is no image is a row of features. */
+/* Grey images have one channel; an example that is no image is a row of features. */
 static void
 set_input(struct ps_network_spec *spec, const struct ps_dataset *data)
 {

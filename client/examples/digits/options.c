@@ -11,7 +11,7 @@
 
 #define FIELD(field) .offset = offsetof(struct digits_options, field)
 
-/* The strategies' names, and those of parameter_server's modes, which say both. */
+/* The strategies' names, and those of parameter_server's modes, which choose both. */
 enum strategy_choice {
 #define CHOICE_ENUM(name) CHOICE_##name,
     PS_STRATEGY_LIST(CHOICE_ENUM)
@@ -232,7 +232,7 @@ const struct command digits_command = {
     .options_len = ARRAY_LEN(table),
 };
 
-/* ---- What the texts mean ---- */
+/* ---- Interpreting the texts ---- */
 
 static enum ps_err
 read_age(struct digits_options *o, struct ps_error *e)

@@ -1,4 +1,4 @@
-/* What the digits example is told: the command line, with defaults that train well on the shipped digits. */
+/* The options of the digits example: the command line, with defaults that train well on the shipped digits. */
 #ifndef DIGITS_OPTIONS_H
 #define DIGITS_OPTIONS_H
 

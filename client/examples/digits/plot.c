@@ -1,5 +1,5 @@
-/* Everything is placed by hand on a canvas of fixed width; colours are classes of a style sheet, which the viewer's
- * preference for dark turns around. Long series are thinned to what the width can show. */
+/* Everything is placed by hand on a canvas of fixed width; colours are classes of a style sheet, which a viewer's
+ * preference for dark mode inverts. Long series are thinned to what the width can show. */
 #include "client/examples/digits/plot.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@
 #define POINTS_MAX 800 /* of one series */
 #define TICKS_MAX  10
 
-/* What a chart's values are mapped from, and to. */
+/* The ranges that a chart's values are mapped from, and to. */
 struct frame {
     double x_low, x_high, y_low, y_high; /* y as log10 where the axis is */
     double left, right, top, bottom;
@@ -82,7 +82,7 @@ linear_ticks(double low, double high, size_t max, double *ticks)
     power = pow(10, floor(log10(raw)));
     while (i + 1 < ARRAY_LEN(steps) && steps[i] * power < raw * (1 - 1e-9))
         i++;
-    for (;; i++) { /* a round distance may let in one too many: take the next */
+    for (;; i++) { /* a round distance may give one tick too many: take the next */
         step = i < ARRAY_LEN(steps) ? steps[i] * power : steps[i - ARRAY_LEN(steps) + 1] * power * 10;
         if (floor(high / step + 1e-9) - ceil(low / step - 1e-9) + 1 <= (double)max)
             break;
@@ -157,7 +157,7 @@ y_at(const struct frame *f, double scaled)
 static void
 widen_to_see(double *low, double *high, double by)
 {
-    if (*low > *high) { /* nothing to show at all */
+    if (*low > *high) { /* no point can be drawn */
         *low = 0;
         *high = 1;
     }

@@ -1,6 +1,6 @@
 /* The line that shows how training goes. On a terminal it is redrawn in place, at most ten times a second; psrun passes
- * such a line through to its own terminal and says so with PSRUN_COLUMNS. Into a pipe or file, a plain line is written
- * at each tenth of the way. */
+ * such a line through to its own terminal and announces that with PSRUN_COLUMNS. Into a pipe or file, a plain line is
+ * written at each tenth of the way. */
 #ifndef DIGITS_PROGRESS_H
 #define DIGITS_PROGRESS_H
 
@@ -24,7 +24,7 @@ struct digits_progress {
     bool live, utf8, drawn;
     unsigned columns;
     double last_s;  /* when the live line was drawn */
-    unsigned tenth; /* plain: the last one that a line was written at */
+    unsigned tenth; /* plain: the last one at which a line was written */
 };
 
 /* Looks at the file, the locale and PSRUN_COLUMNS. */

@@ -1,4 +1,4 @@
-/* What the chief says when training is over: accuracy, time, bytes, ages, and where the plot is. */
+/* The chief's report when training is over: accuracy, time, bytes, ages, and where the plot is. */
 #ifndef DIGITS_REPORT_H
 #define DIGITS_REPORT_H
 
@@ -13,7 +13,7 @@ void report_start(FILE *file, const struct train *t);
 /* Before training, so that a mistake is not found at its end: IO when options->svg cannot be written to. */
 enum ps_err report_check_plot(const struct digits_options *o, struct ps_error *error) PS_MUST_USE;
 
-/* Ask every shard, if there are any, what it counted. */
+/* Query the counts of every shard, if there are any. */
 enum ps_err report_count(const struct train *t, struct digits_counts *out, struct ps_error *error) PS_MUST_USE;
 
 void report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out,

@@ -9,7 +9,7 @@
 #include "client/examples/digits/model.h"
 #include "client/examples/shared/worker.h"
 
-/* What a step adds up; the last three in the last epoch alone. */
+/* The sums of a step; the last three in the last epoch alone. */
 enum { METRIC_LOSS, METRIC_CORRECT, METRIC_LAST_ROWS, METRIC_LAST_LOSS, METRIC_LAST_CORRECT, METRICS };
 
 /* As means over rows, which is how they are shown. */
@@ -38,8 +38,8 @@ history_init(struct train_history *h, uint64_t steps, uint64_t epochs)
     return h->epoch != NULL && h->loss != NULL && h->smooth != NULL && h->epoch_at != NULL && h->accuracy != NULL;
 }
 
-/* What no call reports; reconnects are no news. The chief speaks for all, but what a shard that came back older has
- * lost of its pushes only each worker knows. Training goes on from there. */
+/* Events that no call reports, but for reconnects. The chief reports them for all; but only each worker knows which of
+ * its pushes a shard that was restored to an older state has lost. Training goes on from there. */
 static void
 on_event(void *arg, const struct ps_error *event)
 {
@@ -173,8 +173,8 @@ train_close(struct train *t, bool goodbye)
 
 /* ---- Watching: the chief only ---- */
 
-/* On shards one update of a block came from a whole batch (sync), or from the slice of one worker; elsewhere a step is
- * a batch. */
+/* On shards one update of a block is of a whole batch (sync), or of the slice of one worker; elsewhere a step is a
+ * batch. */
 double
 train_examples(const struct train *t)
 {
@@ -189,8 +189,8 @@ train_examples(const struct train *t)
     return (double)(t->version - t->first_version) * per_step / workers * (double)(sync ? quorum : 1);
 }
 
-/* Newest version of the first variable, and what it says about the age of the push before: each update raised it by
- * one, this worker's own among them. */
+/* Newest version of the first variable, and from it the age of the push before: each update raised it by one, this
+ * worker's own among them. */
 static void
 watch_version(struct train *t)
 {

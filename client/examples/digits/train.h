@@ -5,8 +5,8 @@
  *     run to the end of the epoch: each replica makes the gradient of its slice of every batch
  *     meet the other workers; the chief reports
  *
- * What the strategy changes is where variables are and how the replicas' gradients come together. A worker that was
- * killed and started again goes on where the training is: ps_strategy_step() says how far, not a count of our own. */
+ * The strategy decides where variables are and how the replicas' gradients are combined. A worker that was killed and
+ * started again goes on where the training is: ps_strategy_step() says how far, not a count of our own. */
 #ifndef DIGITS_TRAIN_H
 #define DIGITS_TRAIN_H
 
@@ -16,14 +16,14 @@
 #include "client/examples/digits/options.h"
 #include "client/examples/digits/progress.h"
 
-/* What the chief saw, for the plot. */
+/* The chief's records, for the plot. */
 struct train_history {
     size_t steps, epochs;          /* filled so far, at most all steps, all epochs + 1 */
     double *epoch, *loss, *smooth; /* [steps]: where (in epochs), loss of the step's rows, smoothed */
     double *epoch_at, *accuracy;   /* [epochs]: held-out accuracy before and after each epoch */
 };
 
-/* What a replica computes with; no other thread touches it. */
+/* The data of a replica; no other thread touches it. */
 struct train_replica {
     ps_network *network;
     ps_sampler *sampler;
@@ -61,11 +61,11 @@ void train_close(struct train *t, bool goodbye);
 /* All steps that are left. */
 enum ps_err train_run(struct train *t, struct ps_error *error) PS_MUST_USE;
 
-/* Wait until all workers that are not lost have done theirs. */
+/* Wait until all workers that are not lost have done their steps. */
 enum ps_err train_meet(struct train *t, struct ps_error *error) PS_MUST_USE;
 
-/* What all workers have trained on, as of train_meet(): rows, the sum of their losses, and how many of them were told
- * right just then; of all epochs, and of the last one. */
+/* The totals of all workers, as of train_meet(): rows, the sum of their losses, and how many of them were classified
+ * correctly in training; of all epochs, and of the last one. */
 struct train_totals {
     uint64_t rows;
     double loss, correct;
@@ -73,7 +73,7 @@ struct train_totals {
 };
 struct train_totals train_totals(const struct train *t);
 
-/* Fetch the newest weights and count the held-out examples that they get right. */
+/* Fetch the newest weights and count the held-out examples that they classify correctly. */
 enum ps_err train_evaluate(struct train *t, struct ps_network_result *result, struct ps_error *error) PS_MUST_USE;
 
 /* Whether this worker shows progress, evaluates and reports. */

@@ -84,11 +84,11 @@ logistic_prepare(struct logistic_worker *w, struct ps_error *error)
     err = ps_device_open("cpu", &(struct ps_device_options){.workers = (int)w->workers}, &w->device, error);
     if (err != PS_OK || (err = model_init(&w->model, w->device, w->train.columns, rows_max, error)) != PS_OK)
         return err;
-    /* A wrong label is told now, not when all the training is done. */
+    /* Report a wrong label now, not after all the training. */
     return ps_binary_targets(&w->held_out, &w->binary, w->model.targets, error);
 }
 
-/* A shard came back older: say what is lost, and go on. */
+/* A shard was restored to an older state: report what is lost, and go on. */
 static void
 on_event(void *arg, const struct ps_error *event)
 {
@@ -146,7 +146,7 @@ logistic_step(struct logistic_worker *w, struct ps_error *error)
     return err;
 }
 
-/* Wait until all workers that are not lost have done theirs. */
+/* Wait until all workers that are not lost have done their steps. */
 static enum ps_err
 logistic_meet(struct logistic_worker *w, struct ps_error *error)
 {
@@ -174,7 +174,7 @@ logistic_train(struct logistic_worker *w, struct ps_error *error)
     return err != PS_OK ? err : logistic_meet(w, error);
 }
 
-/* ---- Telling ---- */
+/* ---- Reporting ---- */
 
 static void
 say_start(const struct logistic_worker *w)

@@ -1,5 +1,5 @@
 /* Logistic regression: P(positive | x) = sigmoid(x w + b), on sparse examples. Two variables, and the gradient of the
- * cross-entropy with respect to both. Everything a step needs is set aside once. */
+ * cross-entropy with respect to both. Everything a step needs is allocated once. */
 #ifndef LOGISTIC_MODEL_H
 #define LOGISTIC_MODEL_H
 

@@ -1,4 +1,4 @@
-/* What the logistic example is told. */
+/* The options of the logistic example. */
 #ifndef LOGISTIC_OPTIONS_H
 #define LOGISTIC_OPTIONS_H
 

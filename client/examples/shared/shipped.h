@@ -7,8 +7,8 @@
 #define SHIPPED_PATH_MAX PATH_MAX
 
 /* "digits", "wdbc/train.svm": found from the working directory, when that is the source tree, or from where this
- * program lies: in a build directory below the source tree, or installed. Into path, which is returned; when it is
- * nowhere, the place in the source tree, to be named in the error of whoever opens it. */
+ * program lies: in a build directory below the source tree, or installed. Into path, which is returned; when it is not
+ * found, the path in the source tree, so that the error on opening it names that. */
 const char *shipped_find(const char *name, char path[SHIPPED_PATH_MAX]);
 
 #endif

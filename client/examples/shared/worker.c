@@ -86,7 +86,7 @@ worker_cursor(uint64_t step, uint64_t each)
     return (struct ps_cursor){.epoch = (step + 1) / each, .position = (step + 1) % each};
 }
 
-/* Nobody is behind this worker's clock, and yet somebody is not here. */
+/* No worker is behind this one's clock, and yet one has not arrived. */
 static enum ps_err
 let_pass(ps_client *client, ps_var *var, float *values, struct ps_error *error)
 {

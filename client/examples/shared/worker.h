@@ -1,4 +1,4 @@
-/* What the examples' workers do alike around their training. */
+/* Common parts of the examples' workers around their training. */
 #ifndef EXAMPLES_WORKER_H
 #define EXAMPLES_WORKER_H
 
@@ -7,33 +7,33 @@
 #include "common/cli/command.h"
 #include "psclient.h"
 
-/* Whether to work, after the command line has been read: err and e say how that went. Otherwise *status is the exit
- * status, and what was wrong, or what was asked for instead, is printed. */
+/* Whether to work, after the command line has been read with the result err and e. Otherwise *status is the exit
+ * status, and the error, or the output that was asked for instead, is printed. */
 bool worker_goes_on(const struct command *c, const struct command_line *line, enum ps_err err, const struct ps_error *e,
                     int *status);
 
-/* The cluster that the environment tells of, in which this process must be a worker. Returns 0, or else the exit
- * status, after a line on stderr that says what is wrong and how a cluster is started. */
+/* The cluster that the environment describes, in which this process must be a worker. Returns 0, or else the exit
+ * status, after a line on stderr with the error and how a cluster is started. */
 int worker_find_cluster(const char *program, ps_cluster **out);
 
-/* Whether the environment tells of a cluster at all. */
+/* Whether the environment describes a cluster at all. */
 int worker_has_cluster(void);
 
-/* One line on stderr: "digits: worker 1: TIMEOUT: ...", as ps_error_format() writes it. task: -1: none to
- * speak of. */
+/* One line on stderr: "digits: worker 1: TIMEOUT: ...", as ps_error_format() writes it. task: -1: none. */
 void worker_say_error(const char *program, long task, const struct ps_error *e);
 
-/* Which of its `steps` steps of `each` an epoch a worker goes on with: where its data ended when this worker index was
- * last heard of; one that never was goes on where the others are. Call it when the client is open, and after a rejoin.
- */
+/* Which of its `steps` steps of `each` an epoch a worker goes on with: where its data ended by the last push of this
+ * worker index; one that has pushed nothing goes on where the others are. Call it when the client is open, and after a
+ * rejoin. */
 uint64_t worker_next_step(const ps_client *client, uint64_t each, uint64_t steps);
 
 /* The cursor of a step's pushes. */
 struct ps_cursor worker_cursor(uint64_t step, uint64_t each);
 
-/* Wait until all workers that are not lost have done theirs, at a barrier. Who came again and does what it had missed
- * is behind: its clock goes beyond where the others have ended. So that ssp and sync let it, they tick as it does.
- * var, values: one of the variables, and room for it. LEASE_LAPSED: rejoin and call again. */
+/* Wait until all workers that are not lost have done their steps, at a barrier. A worker that rejoined and does the
+ * steps it had missed is behind: its clock goes beyond the clock at which the others ended. They tick as it does, so
+ * that ssp and sync let it proceed. var, values: one of the variables, and memory for its values. LEASE_LAPSED: rejoin
+ * and call again. */
 enum ps_err worker_meet(ps_client *client, enum ps_mode mode, int timeout_ms, ps_var *var, float *values,
                         struct ps_error *error) PS_MUST_USE;
 
