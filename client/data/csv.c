@@ -1,5 +1,5 @@
 /* CSV: line by line, each line is cut into fields in place, then each field is made a number. The first line may be
- * names. What is set aside for values follows the length of the text, since every value takes two bytes of it. */
+ * names. The memory for values follows the length of the text, since every value takes two bytes of it. */
 #include "client/data/csv.h"
 
 #include <math.h>
@@ -115,7 +115,7 @@ split_line(struct csv_scan *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* To the next line that holds something; false at the end. */
+/* To the next line that is not empty; false at the end. */
 static bool
 next_line(struct csv_scan *s)
 {

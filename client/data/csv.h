@@ -1,4 +1,4 @@
-/* Inside of ps_data.h: parsing CSV apart from reading files. Pure. */
+/* Internal to ps_data.h: parsing CSV apart from reading files. Pure. */
 #ifndef CLIENT_CSV_H
 #define CLIENT_CSV_H
 

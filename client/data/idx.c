@@ -1,6 +1,6 @@
 /* IDX, the format of MNIST: two zero bytes, a type byte, a rank byte, the dimensions as big-endian 32-bit numbers, then
- * the elements, big-endian, last dimension fastest. There is no checksum and no length, so what can be checked is that
- * the header describes exactly the bytes that are there. */
+ * the elements, big-endian, last dimension fastest. There is no checksum and no length, so the only check is that the
+ * header describes exactly the bytes that are there. */
 #include "client/data/idx.h"
 
 #include <endian.h>

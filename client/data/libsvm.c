@@ -1,6 +1,6 @@
 /* LIBSVM files: line by line, each line is a label and then pairs "index:value", cut in place. Indices are kept as they
- * are written until the end, when it is known what the first column is called. Memory is set aside once, for as many
- * rows and entries as the text has line ends and colons. */
+ * are written until the end, when the number of the first column is known. Memory is allocated once, for as many rows
+ * and entries as the text has line ends and colons. */
 #include "client/data/libsvm.h"
 
 #include <math.h>
@@ -155,7 +155,7 @@ take_lines(struct libsvm_scan *s, char *text, size_t len, struct ps_error *e)
     return err;
 }
 
-/* Columns count from 0, whatever the file called the first one. */
+/* Columns count from 0, whatever number the file gives the first one. */
 static enum ps_err
 number_columns(const struct libsvm_scan *s, struct ps_error *e)
 {

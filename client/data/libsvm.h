@@ -1,4 +1,4 @@
-/* Inside of ps_data.h: parsing LIBSVM text apart from reading files. Pure. */
+/* Internal to ps_data.h: parsing LIBSVM text apart from reading files. Pure. */
 #ifndef CLIENT_LIBSVM_H
 #define CLIENT_LIBSVM_H
 

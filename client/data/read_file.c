@@ -1,5 +1,5 @@
-/* Reads through zlib, which passes files that are not gzip through as they are. The buffer doubles as it fills, so what
- * is set aside follows what the file really holds, never what some header promises. */
+/* Reads through zlib, which passes files that are not gzip through as they are. The buffer doubles as it fills, so
+ * memory follows the real content of the file, never what a header claims. */
 #include "client/data/read_file.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ struct file_bytes {
     size_t len, size;
 };
 
-/* Room for one more byte and the terminator at least. */
+/* Space for at least one more byte and the terminator. */
 static bool
 bytes_grow(struct file_bytes *b)
 {
@@ -64,7 +64,7 @@ read_all(gzFile file, const char *path, struct file_bytes *b, struct ps_error *e
         b->len += (size_t)got;
     }
     b->data[b->len] = '\0';
-    gzerror(file, &code); /* a file that is cut off is told by the error alone: gzread() returns what there was */
+    gzerror(file, &code); /* only the error shows that a file is cut off: gzread() returns the bytes before that */
     return got < 0 || code != Z_OK ? gzip_failure(file, path, b->len, e) : PS_OK;
 }
 
@@ -102,7 +102,7 @@ read_file(const char *path, char **out, size_t *len, struct ps_error *e)
         free(b.data);
         return err;
     }
-    if ((*out = realloc(b.data, b.len + 1)) == NULL) /* give back what doubling took too much */
+    if ((*out = realloc(b.data, b.len + 1)) == NULL) /* free the excess of the doubling */
         *out = b.data;
     *len = b.len;
     return PS_OK;

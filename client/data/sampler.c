@@ -1,7 +1,7 @@
 /* The order of an epoch, and the slice of each batch that is this worker's.
  *
- * Every worker shuffles all rows by itself, from (seed, epoch) alone, so nobody needs to be told anything and a worker
- * that comes back continues at any step. Shuffle: Fisher and Yates as in Durstenfeld, "Algorithm 235", CACM 1964;
+ * Every worker shuffles all rows by itself, from (seed, epoch) alone, so workers need not communicate, and a worker
+ * that is restarted continues at any step. Shuffle: Fisher and Yates as in Durstenfeld, "Algorithm 235", CACM 1964;
  * numbers: Philox4x32-10, key = seed, counter = (block, epoch). */
 #include "client/include/psclient/ps_data.h"
 
