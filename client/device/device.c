@@ -1,4 +1,4 @@
-/* Devices by name, their memory, and what they say of themselves. device_ops.c has the operations. */
+/* Devices by name, their memory, and their descriptions. device_ops.c has the operations. */
 #include "client/device/device.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ unknown_device(const char *name, struct ps_error *e)
     return ps_fail(e, PS_ERR_INVALID, "there is no device \"%.64s\"; devices are: %s", name, names);
 }
 
-/* "cuda:1": 1. What no number follows is 0. False: something else follows. */
+/* "cuda:1": 1. Without a number: 0. False: something else follows. */
 static bool
 read_number(const char *text, unsigned *number)
 {

@@ -1,4 +1,5 @@
-/* Inside of ps_device.h: what a kind of device provides. One table per kind; device.c chooses it by name and forwards.
+/* Internal to ps_device.h: what a kind of device provides. One table per kind; device.c chooses it by name and
+ * forwards.
  *
  * Adding a kind: a row in device.c's list and a module device_<kind>.c that fills every member. Adding an operation: a
  * row in DEVICE_COMPUTE_OPS, its public call in device_ops.c and its function in each kind. Arguments have been checked

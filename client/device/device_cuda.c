@@ -1,7 +1,6 @@
-/* The CUDA device: what ps_device.h asks for, handed to the module that knows GPUs
- * (client/device/ps_device_module.h).
+/* The CUDA device: the calls of ps_device.h, passed to the module for GPUs (client/device/ps_device_module.h).
  *
- * A result of the module becomes an error that names the device. Shapes are worked out here, as the CPU device does. */
+ * A result of the module becomes an error that names the device. Shapes are computed here, as by the CPU device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,7 +346,7 @@ cuda_gang_close(void *state)
     free(g);
 }
 
-/* Whose fault it was: the first device that says so when it is asked alone; without one that of all together. */
+/* The cause: the first device that fails when it is asked alone; without one the error of all together. */
 static enum ps_err
 gang_result(const struct cuda_gang *g, enum ps_module_result result, const struct ps_module_text *why,
             struct ps_error *e)

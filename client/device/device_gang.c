@@ -1,4 +1,4 @@
-/* Gangs of any kind: what is the same for all is checked and kept here. */
+/* Gangs of any kind: the common checks and state. */
 #include "client/device/device_gang.h"
 
 #include <stdlib.h>

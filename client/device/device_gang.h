@@ -1,5 +1,5 @@
-/* The replicas of one process that add up what each has computed: a gang is their devices, all of one kind, and what is
- * reduced are tensors in these devices' memory, in place.
+/* Reduction over the replicas of one process: a gang is their devices, all of one kind, and tensors in these devices'
+ * memory are reduced in place.
  *
  *     struct device_gang *gang;
  *     device_gang_open(devices, 2, &gang, &error);
@@ -7,9 +7,9 @@
  *     device_gang_close(gang);
  *
  * One thread calls for the whole gang, and no other uses the devices meanwhile: replicas that run in threads of their
- * own meet first. The operation takes its turn among those of each device (ps_device.h): it sees what was computed
- * before it, is seen by what comes after it, and may still run when the call returns; ps_device_finish() waits for it
- * and reports its failure. What fails names the device that did.
+ * own meet first. The operation takes its turn among those of each device (ps_device.h): it reads the results of
+ * earlier operations, later ones read its result, and it may still run when the call returns; ps_device_finish() waits
+ * for it and reports its failure. An error names the device that failed.
  *
  * All replicas end with the same bits, and the same tensors give the same bits every time. On the CPU, and where all
  * replicas share one GPU, the sum is x[0] + x[1] + ... in this order, and the mean that sum divided by the number of

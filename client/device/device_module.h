@@ -1,10 +1,10 @@
-/* Device modules: libraries that are loaded when a device of their kind is asked for
- * (client/device/ps_device_module.h says what they provide). libpsclient-cuda.so is looked for
+/* Device modules: libraries that are loaded when a device of their kind is asked for (client/device/ps_device_module.h
+ * defines what they provide). libpsclient-cuda.so is looked for
  *
  *   - where PSD_CUDA_MODULE in the environment says, and nowhere else when it says something;
  *   - beside libpsclient, then where the system keeps its libraries.
  *
- * What is loaded stays loaded until the process ends. Any thread. */
+ * A module stays loaded until the process ends. Any thread. */
 #ifndef CLIENT_DEVICE_MODULE_H
 #define CLIENT_DEVICE_MODULE_H
 

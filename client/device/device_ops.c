@@ -1,5 +1,5 @@
-/* The way from the public operations to the device's own. What is the same for all devices is done here: sizes are
- * checked, and calls without rows end, with gradients of zero. */
+/* The public operations call the device's own. The part common to all devices is done here: sizes are checked, and
+ * calls without rows end, with gradients of zero. */
 #include "client/device/device.h"
 
 #include "common/core/base/base.h"

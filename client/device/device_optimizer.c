@@ -1,4 +1,4 @@
-/* What is the same on every device: the numbers of an update, computed once in double; and the CPU's row. */
+/* Common to all devices: the numbers of an update, computed once in double; and the CPU's row. */
 #include "client/device/device_optimizer.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* Optimizers at work where weights, slots and gradients lie: in a device's memory, in one pass over them. What a shard
- * does to a block (common/core/optimizer/optimizer.h), to the same bits: on the CPU by the same kernels, on a GPU by
- * the same rules.
+/* Optimizers at work where weights, slots and gradients lie: in a device's memory, in one pass over them. The same as a
+ * shard does to a block (common/core/optimizer/optimizer.h), to the same bits: on the CPU by the same kernels, on a GPU
+ * by the same rules.
  *
  *     struct device_update u = {.when = {.version = ++version, .clock = clock}, .scale = scale, .check = true};
  *     device_optimizer_apply(device, &adam, &u, elements, gradient, &arrays, &error);

@@ -1,9 +1,9 @@
-/* Copies that go on while the device computes. On a device with memory of its own they want host memory that the device
- * can reach by itself ("pinned"): what device_staging_alloc() returns. The same calls take any host memory, and then,
- * or where device memory is host memory, do what ps_device_upload() and ps_device_download() do.
+/* Copies that go on while the device computes. On a device with memory of its own they need host memory that the device
+ * can access directly ("pinned"): what device_staging_alloc() returns. The same calls take any host memory, and then,
+ * or where device memory is host memory, work as ps_device_upload() and ps_device_download().
  *
  *     device_send(d, weights, staged, size);        // may start before what was called earlier is done
- *     ps_dense_forward(d, ..., weights, ...);       // sees them
+ *     ps_dense_forward(d, ..., weights, ...);       // reads them
  *     ...
  *     ps_dense_backward(d, ..., gradient, ...);
  *     device_fetch(d, staged, gradient, size, &e);  // as soon as it is computed, beside what is called next

@@ -1,7 +1,8 @@
-/* Devices of several processes, one of each, that reduce among each other without the host in the way: between GPUs by
- * NCCL. What a gang (device_gang.h) is in one process; but here others may be late, or gone, so nothing waits:
+/* Devices of several processes, one of each, that reduce among each other without going through the host: between GPUs
+ * by NCCL. A team is what a gang (device_gang.h) is in one process; but here others may be late, or gone, so no call
+ * waits:
  *
- *     device_team_id(device, id, &error);                            // one of them, who tells the others
+ *     device_team_id(device, id, &error);                            // one of them, which sends it to the others
  *     device_team_open(device, id, ranks, rank, &team, &error);      // all
  *     while (!done && device_team_poll(team, &done, &error) == PS_OK)
  *         ...                                                        // or give up: device_team_close()
@@ -9,7 +10,7 @@
  *     while (!done && ...)
  *
  * Between the begin of something and its end nothing else is called of the device. Each begins the same, in the same
- * order, with the same elements; nobody checks that here. After an error a team is of no more use but to be closed.
+ * order, with the same elements; this is not checked here. After an error a team can only be closed.
  * client/strategy/device_group.c does all this for the ranks of a group. */
 #ifndef CLIENT_DEVICE_TEAM_H
 #define CLIENT_DEVICE_TEAM_H
@@ -25,18 +26,19 @@ struct device_team;
 /* Whether this kind of device has teams at all. */
 bool device_team_is_known(const ps_device *d);
 
-/* UNSUPPORTED: it has none, or what it needs for them is missing. */
+/* UNSUPPORTED: it has none, or a library for them is missing. */
 enum ps_err device_team_id(ps_device *d, unsigned char id[DEVICE_TEAM_ID], struct ps_error *e) PS_MUST_USE;
 
 /* Begins to join; done when all have. d must outlive the team. ranks >= 1, rank below. */
 enum ps_err device_team_open(ps_device *d, const unsigned char id[DEVICE_TEAM_ID], uint32_t ranks, uint32_t rank,
                              struct device_team **out, struct ps_error *e) PS_MUST_USE;
 
-/* What is not done is given up, and the device free of it when this returns; the others may learn of that, or wait.
- * Accepts NULL. */
+/* An unfinished operation is aborted, and the device is free of it when this returns; the others may be notified, or
+ * wait. Accepts NULL. */
 void device_team_close(struct device_team *team);
 
-/* Begin: in place, [elements] float32 of the device's memory, elements >= 1; sees what was computed before. */
+/* Begin: in place, [elements] float32 of the device's memory, elements >= 1; reads the results of earlier
+ * operations. */
 enum ps_err device_team_all_reduce(struct device_team *team, float *tensor, size_t elements, enum device_gang_op op,
                                    struct ps_error *e) PS_MUST_USE;
 enum ps_err device_team_broadcast(struct device_team *team, float *tensor, size_t elements, uint32_t root,

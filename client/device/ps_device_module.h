@@ -1,18 +1,18 @@
-/* What libpsclient and a device module say to each other: one table of functions. A module is a library that is loaded
+/* The interface between libpsclient and a device module: one table of functions. A module is a library that is loaded
  * when a device of its kind is asked for, so that one build of libpsclient serves machines with such devices and
  * without. It exports one function, ps_device_module(), and needs nothing of libpsclient; this header needs nothing but
  * libc's.
  *
- * - Version: a table begins with its version and size, for all time. Whatever else changes raises the version; who
- * finds another one than its own looks no further.
- * - Memory of a device is named by the addresses that alloc() returns; what is not said to be host memory is device
+ * - Version: a table begins with its version and size, for all time. Any other change raises the version; a reader that
+ *   finds another one than its own reads no further.
+ * - Memory of a device is named by the addresses that alloc() returns; memory not said to be host memory is device
  *   memory. Tensors are float32, row-major, contiguous, at least 4-byte aligned. Sizes are in elements, for memory and
- *   copies in bytes, and fit: whoever calls has checked shapes, and never calls with nothing to do.
+ *   copies in bytes, and fit: the caller has checked shapes, and never calls with nothing to do.
  * - Operations run in the order of their calls and may still run when the call returns. Failures wait for finish() or
- *   the next function that returns a result. After PS_MODULE_FAILED the device is of no more use but to be closed.
+ *   the next function that returns a result. After PS_MODULE_FAILED the device can only be closed.
  * - Results of operations are the same bits every time on one kind of hardware.
  * - Threads: one at a time for each device; any thread.
- * - What each operation computes is said in ps_device.h, under ps_ and its name. */
+ * - Each operation is specified in ps_device.h, under ps_ and its name. */
 #ifndef PS_DEVICE_MODULE_H
 #define PS_DEVICE_MODULE_H
 
@@ -54,7 +54,7 @@ struct ps_module_axis {
 struct ps_module_conv2d {
     struct ps_module_axis y, x;
     size_t in, out; /* channels */
-    size_t at_once; /* windows for which the caller's workspace has room; 0: none is needed, a window is a pixel */
+    size_t at_once; /* windows for which the caller's workspace has space; 0: none is needed, a window is a pixel */
 };
 
 struct ps_module_pool2d {
@@ -62,7 +62,7 @@ struct ps_module_pool2d {
     size_t channels;
 };
 
-/* One update by an optimizer, all that its rule is to know; own: struct <name>_step of
+/* One update by an optimizer, all that its rule needs; own: struct <name>_step of
  * common/core/optimizer/rules/<name>.h. */
 struct ps_module_step {
     float scale;     /* the gradient is multiplied by this first */
@@ -149,7 +149,7 @@ struct ps_device_module {
 
     void *(*alloc)(PS_MODULE_DEVICE, size_t size); /* zeroed, 256-byte aligned; NULL: out of memory */
     void (*free)(PS_MODULE_DEVICE, void *memory);
-    /* Host memory that the device reads and writes by itself ("pinned"): what the two copies below take. Zeroed. */
+    /* Host memory that the device accesses directly ("pinned"): required by the two copies below. Zeroed. */
     void *(*alloc_host)(PS_MODULE_DEVICE, size_t size);
     void (*free_host)(PS_MODULE_DEVICE, void *memory);
 
@@ -159,10 +159,10 @@ struct ps_device_module {
     enum ps_module_result (*download)(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size,
                                       struct ps_module_text *why);
 
-    /* Copies between device memory and memory of alloc_host() on streams of their own. copy_in() does not wait for what
-     * was called before it: nothing of that may use `to`. What is called after it waits for it. copy_out() waits for
-     * what was called before it; nothing that is called after it may change `from`. Both are done, and host memory is
-     * free again, when finish() has returned; for copy_in() also after a download(), for copy_out() after copied(). */
+    /* Copies between device memory and memory of alloc_host() on streams of their own. copy_in() does not wait for
+     * earlier calls: none of them may use `to`. Later calls wait for it. copy_out() waits for earlier calls; no later
+     * call may change `from`. Both are done, and host memory is free again, when finish() has returned; for copy_in()
+     * also after a download(), for copy_out() after copied(). */
     void (*copy_in)(PS_MODULE_DEVICE, void *to, const void *from_pinned, size_t size);
     void (*copy_out)(PS_MODULE_DEVICE, void *to_pinned, const void *from, size_t size);
     enum ps_module_result (*copied)(PS_MODULE_DEVICE, struct ps_module_text *why); /* waits for every copy_out() */
@@ -204,7 +204,8 @@ struct ps_device_module {
 
     /* ---- Devices of several processes, one of each ---- */
 
-    /* What they find each other by: one of them makes it and tells the others. ABSENT: NCCL is missing, or too old. */
+    /* The id by which they find each other: one of them makes it and sends it to the others. ABSENT: NCCL is missing,
+     * or too old. */
     enum ps_module_result (*team_id)(PS_MODULE_DEVICE, unsigned char id[PS_MODULE_TEAM_ID], struct ps_module_text *why);
     /* Three that begin something, one at a time; nothing else is called of the device before team_poll() says done. All
      * ranks begin the same. */
@@ -216,7 +217,7 @@ struct ps_device_module {
                                             struct ps_module_text *why);
     /* Never waits. After a failure there is only team_close(). */
     enum ps_module_result (*team_poll)(struct ps_module_team *team, int *done, struct ps_module_text *why);
-    /* Gives up what is not done, whoever else is there: the device is free of it afterwards. */
+    /* Aborts an unfinished operation, whatever the other ranks do: the device is free of it afterwards. */
     void (*team_close)(struct ps_module_team *team);
 };
 

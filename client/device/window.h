@@ -1,9 +1,9 @@
-/* Windows that slide over images: kernels of convolutions, windows of pools. Where each lies, what the padding covers,
- * how large the output is. One axis at a time: height and width do not know of each other. Pure.
+/* Windows that slide over images: kernels of convolutions, windows of pools. The place of each, the padding, the size
+ * of the output. One axis at a time: height and width are independent. Pure.
  *
- * VALID: windows lie on the image; what is left over at the end is not seen. SAME: as many windows as strides begin on
- * the image; what they need beyond it is split between its two ends, the odd element going to the far one. This is
- * TensorFlow's rule, so that its weights mean the same here. */
+ * VALID: windows lie on the image; elements left over at the end are ignored. SAME: as many windows as strides begin on
+ * the image; the padding they need beyond it is split between its two ends, the odd element going to the far one. This
+ * is TensorFlow's rule, so that its weights mean the same here. */
 #ifndef CLIENT_WINDOW_H
 #define CLIENT_WINDOW_H
 
@@ -18,7 +18,7 @@ struct axis {
 
 struct axis axis_make(size_t size, size_t window, size_t stride, enum ps_padding padding);
 
-/* What of window number `at` lies on the image: `count` elements from `first` on (at least one), after the window's
+/* The part of window number `at` on the image: `count` elements from `first` on (at least one), after the window's
  * first `skip`, which lie on padding. */
 struct axis_part {
     size_t first, skip, count;
@@ -35,7 +35,7 @@ axis_part(const struct axis *a, size_t at)
 }
 
 /* Patches of a convolution that are computed at a time, at most; the workspace holds so many. 0: a kernel of 1 x 1 that
- * misses nothing, whose patches are the image itself. */
+ * skips nothing, whose patches are the image itself. */
 size_t conv2d_patches_at_once(const struct ps_conv2d *c);
 
 #endif

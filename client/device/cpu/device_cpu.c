@@ -114,7 +114,7 @@ static const struct device_ops cpu_ops = {
 
 /* ---- Opening ---- */
 
-/* Cores that this process may run on: what a container or taskset left of the machine. */
+/* Cores that this process may run on: those of the machine that a container or taskset allows. */
 static int
 cores_allowed(void)
 {
@@ -122,11 +122,12 @@ cores_allowed(void)
 
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1; /* more than CPU_SETSIZE cores: nothing to go by */
+        return 1; /* more than CPU_SETSIZE cores: not known */
     return CPU_COUNT(&set);
 }
 
-/* OpenBLAS reads the same variable, but only when the process starts: another open may have told it otherwise since. */
+/* OpenBLAS reads the same variable, but only when the process starts: another open may have set it differently
+ * since. */
 static int
 threads_wanted(const struct ps_device_options *options)
 {

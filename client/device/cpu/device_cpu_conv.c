@@ -1,6 +1,7 @@
 /* Convolution as a matrix product (Chellapilla, Puri and Simard, "High performance convolutional neural networks for
- * document processing", 2006). A patch is what one window sees: [kernel_height, kernel_width, in], a row of a matrix
- * that the weights, [kernel_height * kernel_width * in, out] as they lie, turn into the outputs at that place.
+ * document processing", 2006). A patch is the part of the image that one window covers: [kernel_height, kernel_width,
+ * in], a row of a matrix that the weights, [kernel_height * kernel_width * in, out] as they lie, turn into the outputs
+ * at that place.
  *
  *     forward     y  = patches w + b
  *     backward    dw = patchesᵀ dy;    dpatches = dy wᵀ, each added to dx where its patch came from
@@ -97,7 +98,7 @@ conv_gather(const struct geometry *g, size_t first, size_t n, const float *restr
     }
 }
 
-/* The way back: each patch is added to where it came from. */
+/* The backward pass: each patch is added to where it came from. */
 static void
 conv_scatter(const struct geometry *g, size_t first, size_t n, const float *restrict patches, float *restrict dx)
 {

@@ -1,4 +1,4 @@
-/* What a network's outputs mean: probabilities, losses with their gradients, the largest. */
+/* Functions of a network's outputs: probabilities, losses with their gradients, the largest. */
 #include "client/device/cpu/device_cpu.h"
 #include "client/device/cpu/device_cpu_math.h"
 #include "common/core/model/elementary.h"
@@ -36,7 +36,7 @@ cpu_softmax(ps_device *d, size_t rows, size_t classes, const float *x, float *p)
     }
 }
 
-/* As row_exp() without a place for the powers, to the same bits. */
+/* As row_exp() without storing the powers, to the same bits. */
 static float
 row_sum_exp(size_t classes, const float *x, float max)
 {

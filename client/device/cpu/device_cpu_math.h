@@ -1,5 +1,5 @@
 /* Functions of one number for the CPU's loops, made of + - * / so that compilers compute several at a time, and sums in
- * an order of their own. No C library's last bit is in a result. NaN goes through all of them.
+ * an order of their own. No result depends on the last bit of a C library's function. NaN goes through all of them.
  *
  * Relative errors are below 2^-22 unless said otherwise (tests/unit/client/device/cpu/test_device_math.c). */
 #ifndef CLIENT_DEVICE_CPU_MATH_H

@@ -1,4 +1,4 @@
-/* Pools: the largest or the mean of what each window sees of each channel. Channels lie beside each other, so a
+/* Pools: the largest or the mean of the elements of each channel in each window. Channels lie beside each other, so a
  * window's elements are taken one after the other, each with all its channels at once. */
 #include "client/device/cpu/device_cpu.h"
 
@@ -6,7 +6,7 @@
 
 #include "client/device/window.h"
 
-/* What one window sees: `lines` times `columns` elements of `channels` floats. Offsets are in floats. */
+/* The elements in one window: `lines` times `columns` elements of `channels` floats. Offsets are in floats. */
 struct view {
     size_t row, out; /* where its row of the batch, and its output, begin */
     size_t first;    /* its first element, in the row */
@@ -14,7 +14,7 @@ struct view {
     size_t line, channels; /* from one line, from one element, to the next */
 };
 
-/* What the passes share: they differ in what they do with a view. */
+/* Common to the passes, which differ in what they do with a view. */
 struct tensors {
     const float *x, *dy;
     float *y, *dx;
@@ -55,7 +55,7 @@ each_view(size_t rows, const struct ps_pool2d *p, const struct tensors *t, visit
 static void
 keep_larger(size_t channels, const float *restrict x, uint32_t at, float *restrict y, uint32_t *restrict best)
 {
-    for (size_t c = 0; c < channels; c++) { /* all is read and written, so that it is done several at a time */
+    for (size_t c = 0; c < channels; c++) { /* all is read and written, so that it is vectorized */
         float found = x[c], kept = y[c];
         uint32_t is = at + (uint32_t)c, was = best[c];
         int larger = (found > kept) | (found != found);

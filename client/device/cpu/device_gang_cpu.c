@@ -1,5 +1,5 @@
-/* A gang on the CPU: all tensors are host memory, so whoever calls adds them up, a tile at a time, and hands the tile
- * to everybody while it lies in the cache. */
+/* A gang on the CPU: all tensors are host memory, so the caller's thread adds them up, a tile at a time, and copies the
+ * tile to all while it is in the cache. */
 #include <string.h>
 
 #include "client/device/device_gang.h"

@@ -1,5 +1,5 @@
-/* The CUDA module on a machine with a GPU and little else: build.sh compiles this with what of libpsclient knows
- * devices.
+/* The CUDA module on a machine with a GPU and little else: build.sh compiles this with the parts of libpsclient that
+ * use devices.
  *
  *     alone cuda test       every row of the conformance table, in TAP
  *     alone cuda figures    copies, optimizers, a product, and a training step, in time and against the device's memory
@@ -20,7 +20,7 @@
 #ifdef WITH_CPU
 #include "client/include/psclient/ps_network.h"
 
-/* The one thing of networks that wants the rest of libpsclient. */
+/* The only function of the rest of libpsclient that networks need. */
 enum ps_err
 ps_client_declare(ps_client *client, const struct ps_var_spec *spec, ps_var **out, struct ps_error *error)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Build the CUDA module alone, and test and measure it, on a machine that has the CUDA toolkit and a C compiler: no meson,
-# no libuv, no Check. With OpenBLAS's header and library, the CPU device is built as well, and a training step of the
-# digits example's networks is timed on both.
+# Build the CUDA module alone, and test and measure it, on a machine that has the CUDA toolkit and a C compiler: no
+# meson, no libuv, no Check. With OpenBLAS's header and library, the CPU device is built as well, and a training step of
+# the digits example's networks is timed on both.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -85,7 +85,7 @@ if [ -z "$module" ]; then
   echo "# built libpsclient-cuda.so"
 fi
 
-# ---- The tests: what of libpsclient knows devices, and the table of operations ----
+# ---- The tests: the parts of libpsclient that use devices, and the table of operations ----
 
 cflags=(-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -ffp-contract=off -fno-math-errno
   -I"$root" -I"$root/client/include/psclient" -I"$root/common/include/psclient" -I"$out")

@@ -1,5 +1,5 @@
 /* Kernels of single elements: activations, biases, column sums, pools, embeddings, sparse rows, dropout. Each adds in
- * the order in which the CPU device does, so where that says nothing of matrix products the bits are its bits. */
+ * the order in which the CPU device does, so but for matrix products the results are the same bits. */
 #ifndef CLIENT_CUDA_ELEMENTS_H
 #define CLIENT_CUDA_ELEMENTS_H
 
@@ -57,7 +57,7 @@ struct forward_args {
 };
 
 struct backward_args {
-    const float *with, *dy; /* with: x or y, what the way back reads */
+    const float *with, *dy; /* with: x or y, which the backward pass reads */
     float *dx;
 };
 
@@ -196,7 +196,7 @@ part_of_window(const struct ps_module_axis *a, size_t at)
     return p;
 }
 
-/* The windows that see element `at`: those from first to end - 1. */
+/* The windows that contain element `at`: those from first to end - 1. */
 struct element_windows {
     size_t first, end;
 };
@@ -211,7 +211,7 @@ windows_over(const struct ps_module_axis *a, size_t at)
     return w;
 }
 
-/* ---- Pools: an output looks at its window; an input at the windows that see it ---- */
+/* ---- Pools: an output reads its window; an input the windows that contain it ---- */
 
 struct pool_args {
     struct ps_module_pool2d p;
@@ -316,7 +316,7 @@ KERNEL_ELEMENT(avg_pool_backward)
 /* ---- Chains: the places of a list that name the same number, in their order ---- */
 
 /* A sum over all places that name one number, in their order and without atomics: each place finds the next one that
- * names the same; who has none before it begins a chain, and adds up all of it. */
+ * names the same; a place with none before it begins a chain, and adds up all of it. */
 #define CHAIN_END UINT32_MAX
 
 struct chain_args {
@@ -342,7 +342,7 @@ KERNEL_ELEMENT(chain)
         next++;
     k->next[i] = next < k->n ? (uint32_t)next : CHAIN_END;
     if (next < k->n)
-        k->inner[next] = 1; /* by nobody else */
+        k->inner[next] = 1; /* by no other thread */
 }
 
 /* ---- Embedding ---- */

@@ -86,7 +86,7 @@ gang_close(struct ps_module_gang *gang)
 
 /* ---- Adding up ---- */
 
-/* What comes next on `later` waits for what is on `earlier`. */
+/* Work that follows on `later` waits for the work on `earlier`. */
 static void
 gang_order_streams(struct ps_module_device *earlier, struct ps_module_device *later)
 {

@@ -7,8 +7,8 @@
  *     KERNEL_ELEMENT(relu_forward) { k->y[i] = k->x[i] < 0 ? 0 : k->x[i]; }
  *
  * One for rows has LANES lanes, a warp, for row i. It is a sequence of stages; in each, every lane does its part, with
- * LANE(v), what it keeps from stage to stage; lanes_*() join what the lanes have, and everything that a lane wrote
- * before is then seen by all:
+ * LANE(v), the value it keeps from stage to stage; lanes_*() join the lanes' values, and everything that a lane wrote
+ * before is then visible to all:
  *
  *     KERNEL_ROW(row_sum)
  *     {
@@ -48,8 +48,8 @@
 #define LANE(name)             name[0]
 #define EACH_LANE              for (unsigned lane = threadIdx.x % LANES, once_ = 1; once_ != 0; once_ = 0)
 
-/* v: what the lanes have. With the lane half the width away, then a quarter, and so on: sums of pairs in the same order
- * in every lane. */
+/* v: the lanes' values. Combine with the lane half the width away, then a quarter, and so on: sums of pairs in the same
+ * order in every lane. */
 #define LANES_JOIN(type, name, combine)                                                                                \
     ROWS_ONLY type lanes_##name(const type *v)                                                                         \
     {                                                                                                                  \
@@ -90,7 +90,7 @@ LANES_JOIN(uint64_t, sum_count, LANES_ADD)
 LANES_JOIN(float, max, LANES_LARGER)
 LANES_JOIN(uint64_t, max_key, LANES_LARGER)
 
-/* What a kernel finds wrong, said where the host sees it: words that are 0 until then. */
+/* Errors that a kernel finds, reported in memory that the host reads: words that are 0 until then. */
 enum flag { FLAG_INDEX, FLAG_NONFINITE, FLAGS };
 
 EVERYWHERE void

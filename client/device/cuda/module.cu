@@ -1,11 +1,11 @@
-/* The CUDA module: devices, memory and copies, and the table of all that it can.
+/* The CUDA module: devices, memory and copies, and the table of its functions.
  *
  * A device has three streams. Operations run on one, in the order of their calls; copies between device and pinned host
  * memory have one for each direction, so that they go on while kernels compute. Memory that is not pinned is copied
  * through a few pinned buffers in turn: the host fills one while the device empties another.
  *
- * CUDA reports most failures later, at whatever call comes next. The first one is kept and told by the next function
- * that returns a result; after it nothing more is started. */
+ * CUDA reports most failures later, at some later call. The first one is kept and returned by the next function that
+ * returns a result; after it nothing more is started. */
 #include "client/device/cuda/module.cuh"
 
 #include <initializer_list>
@@ -22,7 +22,7 @@ static int run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t si
 
 #define STAGE_SIZE     ((size_t)4 << 20)
 #define SCRATCH_FLOATS ((size_t)16 << 20)
-#define BLAS_WORKSPACE ((size_t)32 << 20) /* what cuBLAS wants on the largest devices; a fixed one keeps its bits */
+#define BLAS_WORKSPACE ((size_t)32 << 20) /* what cuBLAS needs on the largest devices; a fixed one keeps its bits */
 
 /* ---- Failures ---- */
 
@@ -372,7 +372,7 @@ open_memory(PS_MODULE_DEVICE)
     return good;
 }
 
-/* Full float32, whatever a newer device could do faster with less. */
+/* Full float32, even where a newer device is faster with less precision. */
 static bool
 open_blas(PS_MODULE_DEVICE)
 {

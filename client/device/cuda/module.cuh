@@ -1,4 +1,4 @@
-/* Inside of the CUDA module: a device, and how a kernel is started on it. */
+/* Internal to the CUDA module: a device, and how a kernel is started on it. */
 #ifndef CLIENT_CUDA_MODULE_CUH
 #define CLIENT_CUDA_MODULE_CUH
 
@@ -29,13 +29,13 @@ struct ps_module_device {
     struct ps_module_text failure; /* the first; "" while there is none */
 };
 
-/* Whoever calls makes this device the thread's. */
+/* Makes this device the calling thread's. */
 void module_use(PS_MODULE_DEVICE);
 
 /* Keeps the first failure. False for one. */
 bool module_check(PS_MODULE_DEVICE, cudaError_t error, const char *doing);
 
-/* What result() gives to the caller: the failure that was kept. */
+/* The result for the caller: the failure that was kept. */
 enum ps_module_result module_result(PS_MODULE_DEVICE, struct ps_module_text *why);
 
 /* ---- Starting kernels ---- */

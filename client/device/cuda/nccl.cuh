@@ -1,5 +1,5 @@
-/* NCCL, which is looked for when it is needed: whoever has one GPU does without. Its few functions are declared here,
- * as of version 2, so that the module builds where its header is not. */
+/* NCCL, which is loaded only when it is needed: a machine with one GPU works without it. Its few functions are declared
+ * here, as of version 2, so that the module builds without its header. */
 #ifndef CLIENT_CUDA_NCCL_CUH
 #define CLIENT_CUDA_NCCL_CUH
 
@@ -22,7 +22,7 @@ extern struct nccl {
 /* Fills them in. what_for: "replicas on several GPUs"; says why not. */
 bool nccl_load(const char *what_for, struct ps_module_text *why);
 
-/* Another one, when they are there; out: where its address goes. */
+/* Another function, when NCCL is loaded; out: where its address goes. */
 bool nccl_find(const char *name, void *out);
 
 enum ps_module_result nccl_failed(int result, const char *doing, struct ps_module_text *why);

@@ -5,7 +5,7 @@
 #   nvcc.sh compile MUST NVCC ...      nvcc with these arguments, the last two "-o OUTPUT"
 #   nvcc.sh link MUST NVCC ...         the same
 #
-# MUST "no": a failure is told, but is none: OUTPUT then holds a line of text, which the loader of modules refuses.
+# MUST "no": a failure is printed, but is none: OUTPUT then holds a line of text, which the loader of modules refuses.
 set -u
 
 say() {
@@ -29,7 +29,7 @@ flags() {
   printf '%s\n' -std=c++17 -O3 -fmad=false -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-unused-function
 }
 
-# Whether it compiles what the module is made of: its own headers, cuBLAS's, and C++ by the host's compiler.
+# Whether it compiles the module's parts: its own headers, cuBLAS's, and C++ by the host's compiler.
 probe() {
   work=$(mktemp -d) || return 1
   printf '%s\n' '#include <cublas_v2.h>' '#include <cuda_runtime.h>' \

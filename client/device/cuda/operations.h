@@ -1,12 +1,12 @@
-/* Every operation of the table, as the kernels that it takes. Written once like these: whoever includes this has
+/* Every operation of the table, as a sequence of kernels. Written once like these: a file that includes this has
  * defined, for a struct ps_module_device with the members scratch ([scratch_floats], device memory that the next
- * operation may overwrite) and flags ([FLAGS], where kernels and the host both see them),
+ * operation may overwrite) and flags ([FLAGS], in memory that kernels and the host both access),
  *
- *     RUN_ELEMENTS(d, name, n, ...)   kernel name for elements 0 to n - 1; then the members of struct <name>_args
- *     RUN_ROWS(d, name, n, ...)       the same for rows
- *     run_product(d, a_transposed, b_transposed, m, n, k, a, b, keep, c)    as cpu_product(),
- * client/device/cpu/device_cpu.h run_zero(d, to, size)           bytes run_read(d, to_host, from, size)    waits; false
- * after a failure
+ *     RUN_ELEMENTS(d, name, n, ...)        kernel name for elements 0 to n - 1; then the members of struct <name>_args
+ *     RUN_ROWS(d, name, n, ...)            the same for rows
+ *     run_product(d, a_transposed, ...)    as cpu_product(), client/device/cpu/device_cpu.h
+ *     run_zero(d, to, size)                bytes
+ *     run_read(d, to_host, from, size)     waits; false after a failure
  *
  * so that module.cu runs them on a GPU and the tests in plain loops. */
 #ifndef CLIENT_CUDA_OPERATIONS_H
@@ -18,7 +18,7 @@
 
 /* ---- Sums of columns ---- */
 
-#define COLUMN_RUN 64 /* rows, at least: a sum of more in one go loses more */
+#define COLUMN_RUN 64 /* rows, at least: a longer sum at once loses more precision */
 
 /* sum: [n] of dy: [rows, n], times the normalized x when x is not NULL. */
 static void
@@ -234,7 +234,7 @@ op_layer_norm_backward(PS_MODULE_DEVICE, size_t rows, size_t n, const float *x, 
 
 /* ---- Embeddings and sparse rows: sums over places in their order ---- */
 
-/* Places at a time. Each looks for the next of its kind: the work of a run is at most its square. */
+/* Places at a time. Each searches for the next of the same number: the work of a run is at most its square. */
 #define CHAIN_RUN ((size_t)16384)
 
 static size_t
@@ -295,7 +295,7 @@ op_sparse_backward(PS_MODULE_DEVICE, size_t rows, size_t in, size_t out, const u
     size_t run;
 
     run_zero(d, dw, in * out * sizeof *dw);
-    if (!run_read(d, &entries, start + rows, sizeof entries)) /* how many there are, the device alone knows */
+    if (!run_read(d, &entries, start + rows, sizeof entries)) /* only the device knows how many there are */
         return;
     for (uint64_t first = 0; first < entries; first += run) {
         uint32_t *next;

@@ -1,6 +1,7 @@
-/* Kernels of convolutions: from images to matrices of patches and back (client/device/cpu/device_cpu_conv.c says how a
- * convolution becomes a product). A patch is what one window sees: [window height, window width, in]. Patches are
- * numbered over all windows of all images; some at a time lie in memory, from `image` and `place` on. */
+/* Kernels of convolutions: from images to matrices of patches and back (client/device/cpu/device_cpu_conv.c explains
+ * how a convolution becomes a product). A patch is the part of an image that one window covers: [window height, window
+ * width, in]. Patches are numbered over all windows of all images; some at a time lie in memory, from `image` and
+ * `place` on. */
 #ifndef CLIENT_CUDA_PATCHES_H
 #define CLIENT_CUDA_PATCHES_H
 
@@ -35,8 +36,8 @@ KERNEL_ELEMENT(gather)
                            channel];
 }
 
-/* to: the images, from number `image` on, as many as the patches touch; what they saw is added. from: [n, patch].
- * Element i of those images. */
+/* to: the images, from number `image` on, as many as the patches touch; each patch is added where it came from. from:
+ * [n, patch]. Element i of those images. */
 KERNEL_ELEMENT(scatter)
 {
     const struct ps_module_conv2d *c = &k->c;

@@ -7,7 +7,7 @@
 
 /* ---- Softmax ---- */
 
-/* The largest of row x: [n]. NaNs are left out: whoever sums exp(x - largest) meets them there. */
+/* The largest of row x: [n]. NaNs are left out: the sum of exp(x - largest) contains them. */
 #define ROW_MAX(name, n, x)                                                                                            \
     LANES_HAVE(float, name##_of);                                                                                      \
     float name;                                                                                                        \

@@ -1,5 +1,5 @@
-/* Kernels of optimizers: the rules of common/optimizers, as the shards compute them, to the same bits. A file there
- * says what happens to the elements of one vector; here a vector has one element. */
+/* Kernels of optimizers: the rules of common/core/optimizer/rules, as the shards compute them, to the same bits. A file
+ * there defines the computation on the elements of one vector; here a vector has one element. */
 #ifndef CLIENT_CUDA_RULES_H
 #define CLIENT_CUDA_RULES_H
 

@@ -1,9 +1,9 @@
-/* What kernels share with the rest of the project, so that both compute the same: functions of one number, and
- * random words. These headers are plain C and know nothing of GPUs: nvcc compiles their functions for both sides. */
+/* Shared by kernels and the rest of the project, so that both compute the same: functions of one number, and random
+ * words. These headers are plain C and know nothing of GPUs: nvcc compiles their functions for both sides. */
 #ifndef CLIENT_CUDA_SHARED_H
 #define CLIENT_CUDA_SHARED_H
 
-/* Before the word "inline" means more: what those headers include. */
+/* The headers that those below include, before "inline" is redefined. */
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>

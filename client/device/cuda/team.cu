@@ -1,9 +1,8 @@
 /* Devices of several processes, one of each, over one communicator of NCCL's. It does not block (NCCL 2.14 and later):
- * joining and starting go on by themselves, and so does what runs on the stream; team_poll() looks, and team_close()
+ * joining and starting go on by themselves, and so does what runs on the stream; team_poll() checks, and team_close()
  * can always abort.
  *
- *     JOINING ──NCCL is ready──► IDLE ──begin──► STARTING ──it is on the stream──► RUNNING ──event──► IDLE
- */
+ *     JOINING ──NCCL is ready──► IDLE ──begin──► STARTING ──it is on the stream──► RUNNING ──event──► IDLE */
 #include "client/device/cuda/nccl.cuh"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ struct unique_id {
     char bytes[PS_MODULE_TEAM_ID];
 };
 
-/* The beginning of its configuration, as of that version: it takes what follows for not said. */
+/* The beginning of its configuration, as of that version: later members count as not given. */
 struct config {
     size_t size;
     unsigned magic, version;
@@ -152,9 +151,9 @@ team_broadcast(struct ps_module_team *team, float *tensor, size_t elements, uint
     return team_op_begun(team, result, tensor, elements, 1, "broadcasting", why);
 }
 
-/* ---- Looking ---- */
+/* ---- Polling ---- */
 
-/* What NCCL started is on the stream: what follows it, and how its end is seen. */
+/* NCCL's operation is on the stream: what follows it, and the event that marks its end. */
 static void
 team_follow_stream(struct ps_module_team *t)
 {
@@ -172,7 +171,7 @@ look_at_stream(struct ps_module_team *t, struct ps_module_text *why)
     cudaError_t is = cudaEventQuery(t->over);
 
     if (is == cudaErrorNotReady) {
-        (void)cudaGetLastError(); /* no error of anybody */
+        (void)cudaGetLastError(); /* not an error */
         return PS_MODULE_OK;
     }
     module_check(t->device, is, "reducing");
@@ -209,7 +208,7 @@ team_poll(struct ps_module_team *team, int *done, struct ps_module_text *why)
 
 /* ---- Closing ---- */
 
-/* So that others may still take what this rank has sent. False: it did not end well, or in time. */
+/* So that others may still receive what this rank has sent. False: it failed, or did not end in time. */
 static bool
 team_finalize(struct ps_module_team *t)
 {
