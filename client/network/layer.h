@@ -1,10 +1,10 @@
-/* Inside of ps_network.h: what a kind of layer provides, and what it is given.
+/* Internal to ps_network.h: what a kind of layer provides, and what it receives.
  *
  * Adding a kind: a row in PS_LAYER_LIST (ps_network.h) and a file client/network/layers/<name>.c that defines
- * layer_<name>. Its parameters are called by its word and their suffix: "conv0/weights". How a network uses it:
+ * layer_<name>. Its parameters are named by its word and their suffix: "conv0/weights". How a network uses it:
  *
- *     new       shape() checks the layer against its input and says its output and parameters; scratch(), kept() say
- *               how much memory it wants; network.c gives each a place for its output
+ *     new       shape() checks the layer against its input and sets its output and parameters; scratch(), kept()
+ *               return how much memory it needs; network.c gives each a place for its output
  *     forward   forward() in the order of the layers; returns where the output is
  *     backward  backward() in the opposite order, down to the first layer with parameters
  *
@@ -63,14 +63,14 @@ enum layer_trait {
     LAYER_DX_ON_DY = 2,  /* dx may be written where dy is */
     LAYER_READS_Y = 4,   /* backward() reads y */
     LAYER_RECTIFIES = 8, /* weights before it start by He's rule */
-    LAYER_PASSES_ON = 16 /* it neither mixes nor bends: what comes after it decides how weights before it start */
+    LAYER_PASSES_ON = 16 /* neither mixes nor bends: the layer after it decides how weights before it start */
 };
 
 /* A member of struct ps_layer as it stands in a text: first, in this order, the required and the optional ones, which
  * are just numbers; then the others in any order, each after its word. */
 struct layer_field {
     enum { FIELD_COUNT, FIELD_PLANE, FIELD_FRACTION, FIELD_FLAG } type;
-    const char *word; /* what stands before it, or, for a number without a word, what it is called; FLAG: all of it */
+    const char *word; /* the word before it, or, for a number without one, its name; FLAG: all of it */
     size_t offset;    /* in struct ps_layer */
     enum { FIELD_REQUIRED, FIELD_OPTIONAL, FIELD_AFTER_WORD } position;
 };
@@ -99,7 +99,7 @@ PS_LAYER_LIST(LAYER_KIND_EXTERN)
 const struct layer_kind *layer_kind_of(int kind);
 const char *layer_word(enum ps_layer_kind kind);
 
-/* ---- What several kinds need ---- */
+/* ---- Shared by several kinds ---- */
 
 size_t shape_elements(const struct layer_shape *s);
 

@@ -1,8 +1,8 @@
 /* A network, from its spec to all its memory.
  *
  * Each layer is checked against the shape that the one before it leaves, then gets its parameters, and a place for its
- * output: one of its own, or, where neither it nor the layer before needs what lies there, the one of its input. The
- * gradients between layers move to and fro between two buffers. */
+ * output: one of its own, or, where neither it nor the layer before needs the data there, that of its input. The
+ * gradients between layers alternate between two buffers. */
 #include "client/network/network.h"
 
 #include <stdlib.h>
@@ -138,7 +138,7 @@ place_output(ps_network *n, struct layer *l, struct tensor_memory *last, struct 
 {
     bool on_x = (l->kind->traits & LAYER_Y_ON_X) != 0;
 
-    if (l->kind == &layer_flatten) { /* writes nothing, so it disturbs nobody */
+    if (l->kind == &layer_flatten) { /* writes nothing, so it overwrites no other data */
         l->place = last->memory;
         return PS_OK;
     }

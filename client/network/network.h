@@ -1,4 +1,4 @@
-/* Inside of a ps_network: what network.c sets up, network_params.c names and network_run.c computes with. */
+/* The inside of a ps_network: what network.c sets up, network_params.c names and network_run.c computes with. */
 #ifndef CLIENT_NETWORK_H
 #define CLIENT_NETWORK_H
 
@@ -28,7 +28,7 @@ struct ps_network {
 
     /* Device memory for rows_max rows. */
     float *delta[2];      /* gradients between layers, in turn */
-    float *scratch;       /* NULL: no layer wants any */
+    float *scratch;       /* NULL: no layer needs any */
     float *losses;        /* [rows_max] */
     uint32_t *best;       /* [rows_max]: classes with the largest output */
     void *input, *wanted; /* the batch's x or ids, labels or targets; NULL where device memory is host memory */
@@ -48,10 +48,9 @@ void *network_alloc_host(ps_network *n, size_t elements, struct ps_error *e) PS_
 enum ps_err network_init_params(ps_network *n, uint64_t seed, struct ps_error *e) PS_MUST_USE;
 
 /* From now on parameters and their gradients lie in this memory of the network's device, which is not host memory:
- * [params] each, somebody else's, who sends and fetches what is to be sent and fetched. The network's own memory for
- * them is freed, so ps_network_place() has been called and is called with other lists only from now on. Gradients are
- * told of (ps_network_on_ready()) when their computing was called for; ps_network_gradients() has those of the device.
- */
+ * [params] each, owned by the caller, which sends and fetches what is needed. The network's own memory for them is
+ * freed, so ps_network_place() has been called and is called with other lists only from now on. Gradients are reported
+ * (ps_network_on_ready()) once the call that computes them was made; ps_network_gradients() has those of the device. */
 void network_reside(ps_network *n, float *const *values, float *const *gradients);
 
 #endif

@@ -1,8 +1,8 @@
-/* The parameters of a network: what they are called, how they start, and where they lie.
+/* The parameters of a network: their names, initial values, and memory.
  *
  * Where device memory is host memory, the parameters that the client fills are those that the device reads. Elsewhere
- * each has a copy in host memory, uploaded before a pass and downloaded after it (network_run.c), unless somebody keeps
- * them on the device (network_reside()). */
+ * each has a copy in host memory, uploaded before a pass and downloaded after it (network_run.c), unless the caller
+ * keeps them on the device (network_reside()). */
 #include <stdio.h>
 #include <string.h>
 

@@ -144,8 +144,8 @@ network_forward(ps_network *n, const struct pass *pass, const struct ps_batch *b
     return x;
 }
 
-/* Tells of gradients that were on their way. Those that stay are told of as soon as they are called for: whoever hears
- * of it copies them, or not. */
+/* Reports gradients that were on their way. Those that stay on the device are reported once their computation was
+ * called for: the callback copies them, or not. */
 static enum ps_err
 call_ready(ps_network *n, struct on_way *w, struct ps_error *e)
 {
@@ -161,7 +161,7 @@ call_ready(ps_network *n, struct on_way *w, struct ps_error *e)
 }
 
 /* The gradients of a layer are computed, or will be: their call was made. Where they have to be fetched, those of the
- * layer before in this order are told of first, while the device computes these. */
+ * layer before in this order are reported first, while the device computes these. */
 static enum ps_err
 hand_over(ps_network *n, struct on_way *w, size_t first, size_t end, struct ps_error *e)
 {
@@ -198,7 +198,7 @@ network_backward(ps_network *n, const struct pass *pass, struct ps_error *e)
     return n->ready != NULL ? call_ready(n, &w, e) : PS_OK;
 }
 
-/* Losses, what is right of the outputs, and, when dx is not NULL, the gradient of scale × the sum of the losses. */
+/* Losses, for softmax the largest outputs, and, when dx is not NULL, the gradient of scale × the sum of the losses. */
 static void
 network_compare(ps_network *n, const struct ps_batch *b, const float *outputs, float scale, float *dx)
 {
@@ -296,7 +296,7 @@ ps_network_on_ready(ps_network *network, void (*ready)(void *arg, size_t i), voi
     network->ready_arg = arg;
 }
 
-/* What is done with the outputs of each part of a batch. */
+/* The function that takes the outputs of each part of a batch. */
 typedef enum ps_err (*take_outputs)(ps_network *n, const struct ps_batch *part, size_t first, const float *outputs,
                                     void *to, struct ps_error *e);
 

@@ -203,7 +203,7 @@ kind_by_word(const struct network_word *w)
     return kind;
 }
 
-/* What may be wrong with a layer's words: another layer among them, or else a number. */
+/* The error in a layer's words: another layer among them, or else a number. */
 static void
 format_hint(struct text *t, struct network_reader rest, const struct layer_kind *kind)
 {

@@ -1,4 +1,4 @@
-/* Each group of channels to mean 0 and variance 1, then scaled and shifted by what is learnt. */
+/* Each group of channels to mean 0 and variance 1, then scaled and shifted by learnt parameters. */
 #include "client/network/layer.h"
 
 #define EPSILON 1e-5f /* of the paper's own code and of the large frameworks */
