@@ -212,8 +212,8 @@ static const struct {
     {"--http=unix:/x", 2, "psd: --http is one host:port, or none; not 'unix:/x'", NULL},
     {"--http=127.0.0.1:1,127.0.0.1:2", 2, "psd: --http is one host:port, or none", NULL},
     {"--http=banana", 2, "psd: --http: ", NULL},
-    {"--http=0.0.0.0:0", 1, "will not tell names and figures at --http 0.0.0.0:0", NULL},
-    {"--http=[::]:0", 1, "will not tell names and figures at --http [::]:0", NULL},
+    {"--http=0.0.0.0:0", 1, "will not show names and figures at --http 0.0.0.0:0", NULL},
+    {"--http=[::]:0", 1, "will not show names and figures at --http [::]:0", NULL},
     {"--http-tokens=/dev/null", 2, "psd: /dev/null is not a regular file", NULL},
 };
 

@@ -227,7 +227,7 @@ START_TEST(beyond_this_machine_it_takes_a_token)
     START();
     shards_kill(&shards, 0);
     ck_assert_int_eq(try_again(everywhere, -1), 1);
-    ck_assert_ptr_nonnull(strstr(shards_log(&shards, 0), "will not tell names and figures at --http 0.0.0.0:0"));
+    ck_assert_ptr_nonnull(strstr(shards_log(&shards, 0), "will not show names and figures at --http 0.0.0.0:0"));
     ck_assert_int_eq(try_again(handed, fd), 1); /* nor on systemd's socket */
     ck_assert_ptr_nonnull(strstr(shards_log(&shards, 0), name));
     setenv("PSD_HTTP_TOKEN", TOKEN, 1);

@@ -437,7 +437,7 @@ START_TEST(a_name_that_hangs_ends_no_later_than_the_deadline)
     names_set_hang(true);
     begin_as(&w[1], cluster_of(n, 1), "group", "here.invalid:0");
     start_for(&w[1], 0, AGAIN_MS);
-    rendezvous_on_failed(&w[1], PS_ERR_TIMEOUT, "which address 'here.invalid' is");
+    rendezvous_on_failed(&w[1], PS_ERR_TIMEOUT, "the address of 'here.invalid'");
     names_set_hang(false);
     rendezvous_open_all(0);
     rendezvous_begin_one(0, 0);
