@@ -1,4 +1,4 @@
-/* Loading goes jobs, variables, sessions, blocks: each finds what it belongs to. */
+/* Load order: jobs, variables, sessions, blocks, so that each finds the object that it belongs to. */
 #include "server/core/durability/catalog.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ catalog_load(struct shard *s, struct ps_error *e)
     return catalog_load_blocks(s, e);
 }
 
-/* With all that is of it: what waits there, its sessions. Its variables are freed by number. */
+/* A job with all that belongs to it: its waiting requests, its sessions. Its variables are freed by number. */
 static void
 catalog_free_job(struct shard *s, struct job *job)
 {

@@ -10,10 +10,10 @@ struct shard;
 
 enum ps_err catalog_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
 
-/* What waits in jobs ends without an answer. */
+/* Requests that wait in jobs end without an answer. */
 void catalog_free(struct shard *s);
 
-/* Throw away what heap memory says and load it again. False: the store cannot be read, and the shard is broken. */
+/* Throw away the copy in heap memory and load it again. False: the store cannot be read, and the shard is broken. */
 bool catalog_reload(struct shard *s, struct ps_error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* The durable store's writer. What a transaction does is believed when it has committed, not before. */
+/* The durable store's writer. The effects of a transaction are taken over when it has committed, not before. */
 #include "server/core/durability/durable.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ durable_end_txn(struct durable *d, enum ps_err err)
 
 /* ---- Erasing ---- */
 
-/* Keys from a place on, of one generation, below a number of a piece. */
+/* Keys to erase: those of one generation, and of pieces only those below a number. */
 struct doomed {
     struct store_key *keys;
     uint32_t len;
@@ -122,7 +122,7 @@ erase_all(struct durable *d, const struct doomed *x)
     return err;
 }
 
-/* Up to ERASE_MAX of those; then, if there are no more, the row that says whose boot is staged. */
+/* Erases up to ERASE_MAX of those; then, if there are no more, the fact that names the boot of the staged blocks. */
 static enum ps_err
 erase_some(struct durable *d, struct doomed *x, const uint64_t *boot)
 {
@@ -356,7 +356,7 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
                                                 .generation = durable_staging_table(d)};
     if (err == PS_OK)
         err = put_manifest(d, durable_manifest_name, &d->txn.manifest);
-    /* What counted until now lies where the next one is staged. */
+    /* The save that counted until now lies where the next one is staged. */
     if (err == PS_OK)
         err = put_staged_boot(d, d->manifest.save != 0 ? d->manifest.boot : 0);
     return err;

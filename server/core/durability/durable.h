@@ -1,20 +1,20 @@
-/* The durable side of a shard: what lies in a store that is synced at every commit. It knows nothing of threads, files
+/* The durable side of a shard: the data in a store that is synced at every commit. It knows nothing of threads, files
  * or LMDB: psd gives it an LMDB environment on disk (saver.c), the simulator one in memory.
  *
  *     blocks of generation g      the save that counts: the manifest names g
  *     blocks of generation 1 - g  the one that is being staged, or those of an older one, which it writes over
  *     redo log                    pieces; those before the manifest's `redo` are leftovers and are erased bit by bit
  *     rows                        of the save that counts
- *     facts (metadata_rows.h)              "durable": whose this is; "manifest": without it there is no save; "staged":
- * of which boot the blocks of generation 1 - g are
+ *     facts (metadata_rows.h)     "durable": the identity; "manifest": without it there is no save; "staged": of which
+ *                                 boot the blocks of generation 1 - g are
  *
  * A save: durable_begin_save(), then transactions of at most DURABLE_TXN_MAX that stage blocks (and take pieces of the
  * redo log that wait meanwhile), and a last one with manifest and rows. Complete or absent: a start discards what no
  * manifest names.
  *
  * A staged block whose version and clock are those that already lie there is not written again: within one boot these
- * two say what a block holds. In another boot the same version may come again with other values, so what was staged in
- * one is erased before another stages. */
+ * two identify what a block holds. In another boot the same version may come again with other values, so what was
+ * staged in one is erased before another stages. */
 #ifndef SERVER_DURABLE_H
 #define SERVER_DURABLE_H
 
@@ -27,7 +27,7 @@
 #define DURABLE_FORMAT  2
 #define DURABLE_TXN_MAX (64 * MIB)
 
-/* What the manifest says; save 0: there is none. */
+/* The manifest's contents; save 0: there is none. */
 struct durable_manifest {
     uint64_t save;
     uint64_t boot; /* of the live data */
@@ -63,8 +63,8 @@ struct durable {
 
 extern const char *const durable_manifest_name, *const durable_staged_name; /* facts */
 
-/* Look at what is there (durable_open.c); in an empty store write whose it is, with this id. cluster, shard, shards:
- * PS_ERR_CLUSTER when it belongs to another. PS_ERR_VERSION, with a sentence, for a format that is not known;
+/* Read what is there (durable_open.c); into an empty store write the identity, with this id. cluster, shard, shards:
+ * PS_ERR_CLUSTER when the store belongs to another. PS_ERR_VERSION, with a sentence, for a format that is not known;
  * PS_ERR_MISMATCH for a live store; PS_ERR_IO, also for a redo log with a gap. */
 enum ps_err durable_open(struct durable *d, struct store *store, const char *cluster, uint32_t shard, uint32_t shards,
                          uint64_t id, struct ps_error *e) PS_MUST_USE;
@@ -82,8 +82,8 @@ enum ps_err durable_begin_save(struct durable *d, uint64_t boot, bool *more) PS_
 /* Within a transaction. A block of that save, each once; key: where it lies in the live store. *written: bytes that
  * this took, 0 when it was there.
  *
- * Who wants to know first whether it is there: durable_stage_same() stages it if so, and looks at the value's head and
- * at its length alone. */
+ * durable_stage_same() stages the block only if it is there already (*same), and reads the value's head and length
+ * alone. */
 enum ps_err durable_stage_same(struct durable *d, const struct store_key *key, struct span value,
                                bool *same) PS_MUST_USE;
 enum ps_err durable_stage(struct durable *d, const struct store_key *key, struct span value,
@@ -92,8 +92,8 @@ enum ps_err durable_stage(struct durable *d, const struct store_key *key, struct
 /* A piece of the redo log; one that is there already is written over. */
 enum ps_err durable_redo(struct durable *d, uint64_t number, struct span piece) PS_MUST_USE;
 
-/* The save's last words, when all of its blocks are staged: rows replace all that were there, the manifest's generation
- * turns. After the commit, d->manifest is this save's. */
+/* The end of the save, when all of its blocks are staged: its rows replace all that were there, the manifest names the
+ * other generation. After the commit, d->manifest is this save's. */
 enum ps_err durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_ms) PS_MUST_USE;
 
 /* Erase leftovers of the redo log, a transaction's worth at most. *more: call again. Begins and commits by itself. */
@@ -105,9 +105,8 @@ enum ps_err durable_cut(struct durable *d, bool *more) PS_MUST_USE;
 typedef bool (*durable_progress)(void *arg, uint64_t blocks, uint64_t of);
 
 /* Fill an empty live store with the save, as generation 0: rows, too. With a new boot, so that clients learn that this
- * is an older state. Nothing is written to the durable store; staged blocks and the redo log are not looked at. One
- * that was interrupted is of no use: the caller throws the live store away. PS_ERR_NOT_FOUND: there is no save.
- * progress may be NULL. */
+ * is an older state. Nothing is written to the durable store; staged blocks and the redo log are not looked at. After
+ * an interruption the caller throws the live store away. PS_ERR_NOT_FOUND: there is no save. progress may be NULL. */
 enum ps_err durable_rebuild(struct durable *d, struct store *live, uint64_t boot, durable_progress progress, void *arg,
                             struct ps_error *e) PS_MUST_USE;
 

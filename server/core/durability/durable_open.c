@@ -1,4 +1,4 @@
-/* What a durable store holds when it is opened: whose it is, which save counts, how far the redo log goes. */
+/* Opening a durable store: to which shard it belongs, which save counts, how far the redo log goes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 const char *const durable_manifest_name = "manifest", *const durable_staged_name = "staged";
 
-/* ---- Whose it is ---- */
+/* ---- Identity ---- */
 
 static struct identity
 own_identity(const struct durable *d, uint64_t id)
@@ -64,7 +64,7 @@ durable_open_identify(struct durable *d, uint64_t id, struct ps_error *e)
     return err == PS_OK ? PS_OK : ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
 }
 
-/* ---- What it holds ---- */
+/* ---- Contents ---- */
 
 /* All 0: there is none. */
 static enum ps_err

@@ -1,5 +1,5 @@
-/* From the durable store back to a live one: blocks first, then rows, and last of all whose data it is, so that nobody
- * takes a part for the whole. The live store is written in transactions of a turn's size. */
+/* Rebuilding a live store from the durable one: blocks first, then rows, and the identity last, so that a part is never
+ * taken for the whole. The live store is written in transactions of a turn's size. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ durable_rebuild_commit(struct durable_rebuild *r)
     return PS_OK;
 }
 
-/* Have so many bytes in a transaction; a store that is nearly full has no room for many such at once. */
+/* Reserve so many bytes in a transaction; in a nearly full store it gets room for these alone. */
 static enum ps_err
 durable_rebuild_reserve(struct durable_rebuild *r, uint64_t bytes)
 {
@@ -82,7 +82,7 @@ copy_block(void *arg, const struct store_key *key, struct span value)
     return r->err == PS_OK;
 }
 
-/* ---- What the disk has lost ---- */
+/* ---- Values that the disk has lost ---- */
 
 struct durable_rebuild_lookup {
     uint32_t id;

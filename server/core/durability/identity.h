@@ -1,5 +1,5 @@
-/* Whose data a store holds: a fact that says cluster, shard, format, and a random id. The live store and the durable
- * one each have one, under their own names, so that one is never taken for the other. */
+/* The identity of a store: a fact that names the cluster and shard of its data, the format, and a random id. The live
+ * store and the durable one each have one, under their own names, so that one is never taken for the other. */
 #ifndef SERVER_IDENTITY_H
 #define SERVER_IDENTITY_H
 
@@ -22,7 +22,7 @@ struct identity {
 /* Within the write transaction. */
 enum ps_err identity_put(struct store *store, const char *name, const struct identity *who) PS_MUST_USE;
 
-/* *out NULL: there is none, or an error: as metadata_rows_get() says. Freed by protobuf-c. */
+/* *out NULL: there is none, or an error: as with metadata_rows_get(). Freed by protobuf-c. */
 enum ps_err identity_get(struct store *store, const char *name, Psd__ShardRow **out) PS_MUST_USE;
 
 /* PS_ERR_VERSION, PS_ERR_CLUSTER, with a sentence that begins with `what`: "the store". */

@@ -1,5 +1,4 @@
-/* The redo log in the live store: pieces written, handed to the disk, erased. What a record holds is redo_record.c's.
- */
+/* The redo log in the live store: pieces written, handed to the disk, erased. Contents of records: redo_record.c. */
 #include "server/core/durability/redo.h"
 
 #include <stdlib.h>
@@ -36,7 +35,7 @@ scan_piece(void *arg, const struct store_key *key, struct span value)
     return true;
 }
 
-/* The newest number that a session knows of: what was erased here is in no store, and its number is not used again. */
+/* The newest piece number that a session knows of: an erased piece is in no store, and its number is not used again. */
 static uint64_t
 newest_of_sessions(const struct shard *s)
 {
@@ -95,7 +94,7 @@ redo_load(struct shard *s, struct ps_error *e)
     r->first = r->erased = scan.first != 0 ? scan.first : r->next;
     r->gap = scan.first != 0 ? scan.last + 1 : r->next;
     r->gap_end = r->next;
-    r->durable = scan.waiting != 0 ? MAX(s->config.redo_next, 1) : r->next; /* what waits may lack its beginning */
+    r->durable = scan.waiting != 0 ? MAX(s->config.redo_next, 1) : r->next; /* the first of these may be missing */
     r->log_bytes = s->config.redo_bytes + scan.bytes;
     if (scan.waiting == 0)
         return PS_OK;

@@ -3,22 +3,22 @@
  *     push ──applied──► record written to the live store in the same transaction ──SHARD_REDO──► saver copies it to the
  *     durable environment, many to one sync ──SHARD_DURABLE──► answers go out; the live copy is erased
  *
- * A record (RedoRecord of store.proto, then gradients) speaks of one push, or of one step's update in sync, or of rows
- * that changed by other means than pushes (jobs, variables, sessions that begin, lapse or finish). Records are in the
- * order of what happened. Replayed over the save before them they give the same blocks, bit by bit, as far as all
- * pushes were durable; pushes that were not are missing, and their workers are told (ROLLED_BACK).
+ * A record (RedoRecord of store.proto, then gradients) describes one push, or one step's update in sync, or rows that
+ * changed by other means than pushes (jobs, variables, sessions that begin, lapse or finish). Records are in the order
+ * of events. Replayed over the save before them they give the same blocks, bit by bit, as far as all pushes were
+ * durable; pushes that were not are missing, and their workers are notified (ROLLED_BACK).
  *
  * A record is cut into pieces of the store's few sizes, so that it takes the fewest pages. Pieces are numbered from 1
  * without gaps and lie behind the blocks (store_redo_key()). Each begins with a redo_head; a record's pieces are in one
  * transaction, live and durable.
  *
- * Within an event modules say what happened (journal/redo_append.h). What has gradients is written as one record when
- * the event ends, into room that was asked for before (redo_room()); rows and pushes alone wait for the next such
- * record, or for the end of the turn. In a record rows come before updates, and pushes last.
+ * Within an event modules report changes (journal/redo_append.h). What has gradients is written as one record when the
+ * event ends, into room that was asked for before (redo_room()); rows and pushes alone wait for the next such record,
+ * or for the end of the turn. In a record rows come before updates, and pushes last.
  *
- * Sessions' rows are logged only where what they say holds without the pushes that are not in the log: when one begins
- * (in a boot, or at all) and when one ends. What a worker's durable pushes did to its row is found anew by replaying
- * them: they lie past its last_seq, with gaps between (resolved_set.h).
+ * Sessions' rows are logged only where their contents hold without the pushes that are not in the log: when one begins
+ * (in a boot, or at all) and when one ends. The effects of a worker's durable pushes on its row are found again by
+ * replaying them: they lie past its last_seq, with gaps between (resolved_set.h).
  *
  * The log is cut by saves: pieces before the manifest's `redo` are in the save. */
 #ifndef SERVER_REDO_H
@@ -55,7 +55,7 @@ struct redo {
     bool no_room;               /* to erase by itself: that is done along with other turns */
 };
 
-/* After the sessions are loaded: what the live store holds. The glue is told of what is not on disk. */
+/* After the sessions are loaded: what the live store holds. The glue is notified of pieces that are not on disk. */
 enum ps_err redo_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
 void redo_finish(struct shard *s);
 
@@ -85,9 +85,9 @@ void redo_cut(struct shard *s, uint64_t bytes);
 void redo_durable(struct shard *s, uint64_t number);
 void redo_not_durable(struct shard *s, const struct ps_error *why);
 
-/* While nothing can be written rows are logged all the same, for workers come and go. Past the limit of what may wait
- * the oldest pieces are given up, the newest turn's never: so the disk finds that some are missing, whatever process
- * looks, and waits for a full save, which has what they said. */
+/* While nothing can be written rows are still logged, since workers come and go. Past the limit of what may wait the
+ * oldest pieces are given up, the newest turn's never: so the durable side finds that some are missing, also after a
+ * restart, and waits for a full save, which has their contents. */
 void redo_give_up(struct shard *s);
 
 /* While the log is replayed nothing is recorded; after it, all before this piece is on disk. */

@@ -1,4 +1,4 @@
-/* Pieces that are on disk: answers go out, and the live store forgets them, a few at a time. */
+/* Pieces that are on disk: answers go out, and they are erased from the live store, a few at a time. */
 #include "server/core/durability/redo.h"
 
 #include "server/core/shard_state.h"

@@ -1,4 +1,4 @@
-/* The machine of restores. Whatever it waits for, it looks again in background work. */
+/* The state machine of restores. Every condition that it waits for is checked again in background work. */
 #include "server/core/durability/restore.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ restore_finish(struct shard *s)
     restore_forget(&s->restore);
 }
 
-/* To who asked, if it is still there. */
+/* To the connection that asked, if it is still there. */
 static void
 answer_error(struct shard *s, uint64_t conn, uint64_t request, const struct ps_error *e)
 {
@@ -61,7 +61,7 @@ answer_done(struct shard *s, uint64_t conn, uint64_t request, const struct resto
         actions_send(s, c, MSG_RESTORE_DONE, request, &m.base);
 }
 
-/* It stays as it is, until somebody asks again or a process starts. */
+/* The restore stays as it is, until a client asks again or a process starts. */
 static void
 restore_stop(struct shard *s, const struct ps_error *why)
 {
@@ -94,7 +94,7 @@ restore_load(struct shard *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* ---- Asked ---- */
+/* ---- Requests ---- */
 
 static bool
 restore_is_same(const struct restore *r, const char *dir, const char *job)
@@ -108,7 +108,7 @@ under_way(const struct restore *r)
     return r->state != RESTORE_NONE && r->state != RESTORE_UNFINISHED;
 }
 
-/* One that asks again, after its connection was lost, waits for the same end. */
+/* A client that asks again, after its connection was lost, waits for the same end. */
 void
 restore_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Restore *m)
 {
@@ -145,7 +145,7 @@ take_over(struct restore *r, struct shard_restore *source, struct ps_error *e)
     return PS_OK;
 }
 
-/* True: it is the machine's from now on. */
+/* True: the source is the state machine's from now on. */
 static bool
 restore_take_source(struct shard *s, const struct shard_event *event, struct ps_error *e)
 {
@@ -184,7 +184,7 @@ restore_take(struct shard *s, const struct shard_event *event)
         answer_error(s, event->conn, event->number, event->error);
         return;
     }
-    if (event->conn != 0 && connection_find(s, event->conn) == NULL) { /* it went while the files were read */
+    if (event->conn != 0 && connection_find(s, event->conn) == NULL) { /* it closed while the files were read */
         event->restore->close(event->restore);
         return;
     }
@@ -200,7 +200,7 @@ restore_take(struct shard *s, const struct shard_event *event)
     event->restore->close(event->restore);
 }
 
-/* ---- Everybody goes ---- */
+/* ---- All connections end ---- */
 
 static bool
 saves_are_over(const struct shard *s)
@@ -252,7 +252,7 @@ restore_begin(struct shard *s)
     struct ps_error e = {0};
 
     if (c != NULL)
-        connection_forget(s, c); /* what else it waits for is of the old data */
+        connection_forget(s, c); /* its other requests are of the old data */
     r->half = true;
     if (restore_rows_begin(s, r->source, &e) != PS_OK) {
         give_up(s, &e);

@@ -9,7 +9,7 @@
  *                                     │             it cannot be read, no room
  *                                     └── SHARD_RESTORE ──► RESTORE_WAITING
  *
- * Outside RESTORE_NONE no worker is let in: it would train on half of a model. Nothing is changed before all is known
+ * Outside RESTORE_NONE no worker is admitted: it would train on half of a model. Nothing is changed before all is known
  * to fit: job and variables that are there are the same, those that are not have room.
  *
  * A fact (metadata_rows.h) says that it is under way, from before the first change until the save is there: a process
@@ -17,8 +17,8 @@
  * workers of the job are forgotten, its clock is the checkpoint's. Then blocks are filled in bounded turns as
  * background work.
  *
- * restore_state.c says what others ask; restore_check.c looks whether it can be done; restore_rows.c writes rows;
- * restore_fill.c fills blocks; restore.c is the machine. */
+ * restore_state.c answers other modules; restore_check.c checks whether it can be done; restore_rows.c writes rows;
+ * restore_fill.c fills blocks; restore.c is the state machine. */
 #ifndef SERVER_RESTORE_H
 #define SERVER_RESTORE_H
 
@@ -43,13 +43,13 @@ struct restore {
     enum restore_state state;
     char *dir, *job;              /* as it was asked for */
     struct shard_restore *source; /* ours, but in SAVING and UNFINISHED */
-    uint64_t conn, request;       /* who asked: may be gone; 0: nobody */
+    uint64_t conn, request;       /* the client that asked: may be gone; 0: none */
     uint32_t *ids;                /* FILLING: [variables of the manifest] ids here; 0: no block of it is here */
     size_t variable;              /* FILLING: the next block */
     uint64_t index;
     uint8_t *value;                    /* FILLING: a block's, as it is read */
     uint64_t blocks, bytes, variables; /* that were filled */
-    bool half;                         /* what lies in the store is part of one; nobody reads or saves it */
+    bool half;                         /* the store holds part of one, which is not read or saved */
     bool filled;                       /* this turn ends the filling, */
     bool saved;                        /* or all of it */
     uint64_t save;                     /* SAVING: number of a save that holds it */
@@ -61,7 +61,7 @@ void restore_finish(struct shard *s);
 /* What an earlier process left. */
 enum ps_err restore_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
 
-/* MSG_RESTORE, and what the glue says to it. SHARD_TURN_FULL: not in this turn. */
+/* MSG_RESTORE, and the glue's answer to it. SHARD_TURN_FULL: not in this turn. */
 void restore_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Restore *m);
 void restore_take(struct shard *s, const struct shard_event *event);
 
@@ -75,7 +75,7 @@ void restore_reloaded(struct shard *s);
 
 /* ---- restore_state.c ---- */
 
-/* Why nobody may train now, as a sentence. False: everybody may. */
+/* Why no worker may train now, as a sentence. False: all may. */
 bool restore_says_no(const struct shard *s, struct ps_error *e);
 
 /* No save may begin. A shard that stops begins no restore. */
@@ -99,7 +99,7 @@ bool restore_fill(struct shard *s, struct ps_error *e);
 /* The job's name here. */
 const char *restore_job_name(const struct shard_restore *r);
 
-/* All that can be wrong without a change: MISMATCH, FULL, LIMIT, NOMEM. Counts what would be done. */
+/* All errors that can be found without a change: MISMATCH, FULL, LIMIT, NOMEM. Counts what would be done. */
 struct restore_plan {
     uint64_t variables, blocks, bytes; /* of this shard */
 };
@@ -108,14 +108,15 @@ enum ps_err restore_check(struct shard *s, const struct shard_restore *r, struct
 
 /* ---- restore_rows.c: in transactions of its own; no turn is open ---- */
 
-/* Say that it is under way, forget the job's workers, write job and variables. Before a reload. */
+/* Record that it is under way, forget the job's workers, write job and variables. Before a reload. */
 enum ps_err restore_rows_begin(struct shard *s, const struct shard_restore *r, struct ps_error *e) PS_MUST_USE;
 
 /* Within the turn: all blocks are there, the boot is another; and nothing is under way any more. */
 enum ps_err restore_rows_filled(struct shard *s, uint64_t boot) PS_MUST_USE;
 enum ps_err restore_rows_end(struct shard *s) PS_MUST_USE;
 
-/* What was said; *dir, *job: heap, NULL when nothing was, or on an error. PS_ERR_IO, also when it is damaged. */
+/* The record of a restore under way; *dir, *job: heap, NULL when there is none, or on an error. PS_ERR_IO, also when it
+ * is damaged. */
 enum ps_err restore_rows_load(struct shard *s, char **dir, char **job, bool *filled) PS_MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
 /* Whether a checkpoint fits here: the job and variables that are there are the same, and those that are not have room.
- * What would be made is made in heap memory, measured and thrown away. */
+ * Variables that would be made are made in heap memory, measured and thrown away. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -31,7 +31,7 @@ restore_find(struct shard *s)
     return true;
 }
 
-/* The place is there: in it goes. */
+/* Write the value into its place. */
 static enum ps_err
 put_block(struct shard *s, struct block_ref *ref)
 {

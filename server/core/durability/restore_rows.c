@@ -1,6 +1,6 @@
-/* Rows that a restore writes past the turn: more than one turn could hold, and nothing in heap memory is to know of
- * them before they are loaded. The first transaction says that a restore is under way, so that it does not matter where
- * the others end. */
+/* Rows that a restore writes past the turn: more than one turn could hold, and heap memory must not know them before
+ * they are loaded. The first transaction records that a restore is under way, so that it does not matter where the
+ * others end. */
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 static const char restoring_name[] = "restoring";
 static_assert(WIRE_PATH_MAX + WIRE_NAME_MAX + 64 <= METADATA_ROWS_BYTES_MAX, "a fact holds a path and a name");
 
-/* ---- That it is under way ---- */
+/* ---- The record of a restore under way ---- */
 
 static enum ps_err
 put_restoring(struct shard *s, const char *dir, const char *job, bool filled)
@@ -211,7 +211,7 @@ put_variable(struct writer *w, const struct checkpoint_variable *v, uint32_t id,
     return row_put(w->s, STORE_VARS, id, &row.base, row_to_store);
 }
 
-/* A variable of which no block is here is not known here. */
+/* A variable is known here only if one of its blocks is here. */
 static bool
 lies_here(const struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v)
 {

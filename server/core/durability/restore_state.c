@@ -1,4 +1,4 @@
-/* What others must know of a restore: they ask, and change nothing. */
+/* What other modules ask of a restore; nothing here changes it. */
 #include "server/core/durability/restore.h"
 #include "server/core/shard_state.h"
 

@@ -1,4 +1,4 @@
-/* The machine of saves: the instant, what the saver asks and says, and what is left behind. */
+/* The state machine of saves: the instant, the saver's requests and reports, and values left behind. */
 #include "server/core/durability/save.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ void
 save_init(struct shard *s)
 {
     s->save.number = s->save.complete = s->config.saved;
-    s->save.changed = true; /* nobody knows what the durable environment has */
+    s->save.changed = true; /* it is not known what the durable environment has */
     s->save.erase = SAVE_PLACE_FIRST;
     s->save.passed = SAVE_PLACE_END;
 }
@@ -112,7 +112,7 @@ save_forget(struct save *save)
     save->say_close = false;
 }
 
-/* It came to nothing: tell who asked. A checkpoint's end is theirs alone. */
+/* The save failed: answer its requests. A checkpoint's failure concerns these alone. */
 static void
 save_fail(struct shard *s, enum ps_err code, const char *text)
 {

@@ -8,20 +8,20 @@
  * The instant is that of a commit. Until the saver has passed a block, its value of that instant stays where it is: the
  * first update writes under the other generation's key and leaves the old value behind; what is left behind is erased,
  * a few at a time, in turns after the saver passed. So the saver reads committed values, each in a read transaction of
- * its own, and nobody waits.
+ * its own, and nothing waits.
  *
  *     blocks in order    passed, erased │ passed, to erase │ handed out, being read │ waiting
  *                                    erase              passed                  handed
  *
  *     pages of the live store during a save: at most twice the data, the more the faster it changes
  *
- * Which blocks belong to the save: those that were there at the instant. Order: variable by variable, in order of
- * blocks; a place separates those passed from those that wait, so no block carries a mark but which key it lies under
- * and whether an older value is left under the other one. No save begins before all that is left behind was erased.
+ * The save's blocks are those that were there at the instant. Order: variable by variable, in order of blocks; a place
+ * separates those passed from those that wait, so no block carries a mark but which key it lies under and whether an
+ * older value is left under the other one. No save begins before all that is left behind was erased.
  *
- * Whatever becomes of a turn, the save is told so after it: SHARD_SAVE_CLOSE and SHARD_SAVE_ABANDONED are no part of
- * the turn in which they come about, for a turn may fail and be taken back. The saver may have read a block after the
- * save was abandoned, so it ends a save only when it was told to close it.
+ * SHARD_SAVE_CLOSE and SHARD_SAVE_ABANDONED go out after the turn that caused them, whether it was committed or not:
+ * they are no part of it, since a turn may fail and be undone. The saver may have read a block after the save was
+ * abandoned, so it ends a save only after SHARD_SAVE_CLOSE.
  *
  * After a crash both keys may be there: the newer value (version, then clock) is the block, the other is erased. The
  * same goes for a turn that fails while a save runs, which goes on: what it knows of blocks is in the store.
@@ -62,7 +62,7 @@ save_place_before(struct save_place a, struct save_place b)
     return a.var != b.var ? a.var < b.var : a.index < b.index;
 }
 
-/* What reports say of saves to the durable environment; of checkpoints, how many there were. */
+/* Figures for reports: of saves to the durable environment; of checkpoints, how many there were. */
 struct save_stats {
     uint64_t saves, failures;
     uint64_t checkpoints, checkpoint_failures;
@@ -79,7 +79,7 @@ struct save {
     struct save_stats stats;
 
     /* The one that runs. */
-    struct save_request *answering; /* who waits for its end; the first one says what it is */
+    struct save_request *answering; /* requests that wait for its end; the first one defines it */
     uint64_t *counts;               /* [vars + 1] blocks of each variable that belong to it */
     uint32_t vars;
     struct save_place handed, passed;
@@ -88,7 +88,7 @@ struct save {
     Psd__CheckpointDone *done;                     /* of a checkpoint: its instant */
     bool say_close, say_abandoned;                 /* after this turn */
 
-    /* Left behind, by whatever save. */
+    /* Values left behind, by any save. */
     struct save_place erase;
     uint64_t left, left_bytes;
     bool no_room; /* to erase: until something else was committed, or a save is asked for */
@@ -106,7 +106,7 @@ void save_ended(struct shard *s, const struct shard_event *event);
 /* End the save that runs, if one does: its values are needed no more. */
 void save_abandon(struct shard *s, enum ps_err why);
 
-/* The turn is over, committed or not: say what is to be said, and begin the next save if one may. */
+/* The turn is over, committed or not: report the save's close or abandonment, and begin the next save if one may. */
 void save_turn_ended(struct shard *s);
 
 /* A turn was committed, with changes or only with what was erased. */

@@ -1,4 +1,4 @@
-/* Values that are left behind for the saver: which blocks need that, and how they go when it has passed. */
+/* Values that are left behind for the saver: which blocks need that, and how they are erased when it has passed. */
 #include "server/core/durability/save.h"
 
 #include "server/core/shard_state.h"

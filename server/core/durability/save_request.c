@@ -1,4 +1,4 @@
-/* The line of those who ask, and whether their time has come. */
+/* The queue of requests, and whether one is due. */
 #include "server/core/durability/save_request.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ save_request_add(struct shard *s, const struct save_request *asked, const char *
         r->since_ms = s->now_ms;
         memcpy(r->dir, dir, dir_size);
         DL_APPEND(s->save.waiting, r);
-        s->save.no_room = false; /* what is left behind is in its way */
+        s->save.no_room = false; /* values left behind are in its way */
     }
 }
 

@@ -1,16 +1,16 @@
-/* Who asks for saves and checkpoints: MSG_SAVE, MSG_CHECKPOINT, SHARD_SAVE.
+/* Requests for saves and checkpoints: MSG_SAVE, MSG_CHECKPOINT, SHARD_SAVE.
  *
  *     asked ──► waiting ──a save may begin, the clock is there──► answering ──► SAVE_DONE, CHECKPOINT_DONE or ERROR
- *                  └── CANCEL, the connection is gone: dropped        └── the connection is gone: nobody is told
+ *                  └── CANCEL, the connection is gone: dropped        └── the connection is gone: no answer
  *
- * All that ask for a save before its instant are answered by it. A checkpoint that waits for its clock holds nobody up:
- * who comes later goes first. When its clock is there, it goes before all others.
+ * All requests for a save that arrive before its instant are answered by it. A checkpoint that waits for its clock
+ * delays no other: later requests go first. When its clock is there, it goes before all others.
  *
  * A checkpoint at a clock, in sync: its instant is the end of the first turn in which all steps before the clock are
  * done in every block of the job here. In sync(n of n) it then is the same clock for all of them: a push of the next
- * step finds the turn full until the instant has been (save_gate_holds()). When another save has held it up and
- * blocks are past the clock already, the next clock that they all stand at is taken instead; the answer says which. In
- * ssp: the slowest worker has come to the clock. In async there is none to wait for. */
+ * step finds the turn full until the instant has been (save_gate_holds()). When another save has held it up and blocks
+ * are past the clock already, the next clock that they all stand at is taken instead; the answer says which. In ssp:
+ * the slowest worker has come to the clock. In async there is none to wait for. */
 #ifndef SERVER_SAVE_REQUEST_H
 #define SERVER_SAVE_REQUEST_H
 
@@ -26,7 +26,7 @@ struct connection;
 struct job;
 
 struct save_request {
-    struct connection *connection; /* NULL: nobody is to be told */
+    struct connection *connection; /* NULL: no answer */
     uint64_t request;
     uint32_t job_id; /* of a checkpoint; 0: a save */
     bool at_clock;
@@ -40,10 +40,10 @@ struct save_request {
 void save_request_save(struct shard *s, struct connection *c, uint64_t request);
 void save_request_checkpoint(struct shard *s, struct connection *c, uint64_t request, const Psd__Checkpoint *m);
 
-/* The one whose time has come, with all that its save answers, taken from those who wait. NULL: none. */
+/* The request that is due, with all others that its save answers, taken out of the queue. NULL: none. */
 struct save_request *save_request_next(struct shard *s);
 
-/* Its save ended: tell who asked, and free them. */
+/* Their save ended: answer them, and free them. */
 void save_request_done(struct shard *s, struct save_request *list, enum msg_type type, const ProtobufCMessage *m);
 void save_request_failed(struct shard *s, struct save_request *list, enum ps_err code, const char *text);
 void save_request_free(struct save_request *list);

@@ -1,4 +1,4 @@
-/* Rows are read as they are committed; a checkpoint is told where its variables stand. */
+/* Rows are read as they are committed; a checkpoint's answer has the clocks of its variables. */
 #include "server/core/durability/save_rows.h"
 
 #include "server/core/shard_state.h"
@@ -61,7 +61,7 @@ save_rows_copy(struct shard *s, const struct job *job, const char *dir, struct s
 
 /* ---- Where a job's variables stand ---- */
 
-/* In sync a block that nobody pushed to moves on with the slowest, without being written. */
+/* In sync a block that got no push moves on with the slowest, without being written. */
 static void
 save_rows_measure(const struct variable *v, Psd__CheckpointVariable *m)
 {

@@ -44,7 +44,7 @@ redo_waits(const struct shard *s)
     return !record_empty(s->redo.record);
 }
 
-/* ---- What happened ---- */
+/* ---- Changes ---- */
 
 void
 redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient, bool owned)

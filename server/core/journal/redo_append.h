@@ -1,5 +1,5 @@
-/* The redo log's near end: modules say here what must be in the log, and it goes into the record that is being made
- * (redo_record.h). When that is written, and what becomes of it then, is the log's own business (durability/redo.h):
+/* The modules' side of the redo log: they report here what must be in the log, and it goes into the record that is
+ * being made (redo_record.h). The log itself decides when that is written, and what follows (durability/redo.h):
  *
  *     model, sessions, training ──► redo_append: room, updates, pushes, rows ──► the record ──► durability/redo:
  * pieces, the disk, answers
@@ -19,7 +19,7 @@ struct data_cursor_span;
 
 /* ---- Whether there is room ---- */
 
-/* Why a durable push cannot be taken now: UNSUPPORTED, LIMIT, or what the disk said. room: it would take. */
+/* Why a durable push cannot be taken now: UNSUPPORTED, LIMIT, or the disk's error. room: it would take. */
 enum ps_err redo_check(struct shard *s, uint64_t room, struct ps_error *e) PS_MUST_USE;
 
 /* Nothing can be written to the disk for now; s->redo.failure says why. */
@@ -41,7 +41,7 @@ redo_rows_room(uint64_t rows)
 /* Something waits to be recorded: the turn has something to write. */
 bool redo_waits(const struct shard *s);
 
-/* ---- What happened ---- */
+/* ---- Changes ---- */
 
 /* A block was updated; when: the clock that its schedule went by, of no interest in sync. gradient: [ref->values] f32,
  * readable until the event ends; owned: it is a piece of the pool, and the record's from now on. */
@@ -49,7 +49,7 @@ void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint
                  bool owned);
 
 /* In the last update this worker's data counts. What it has summed up goes along where the log does not have it yet:
- * whatever the log says of its data, the metrics of all that lies before are there, too. */
+ * wherever its data ends in the log, the metrics of all data before are there, too. */
 void redo_count(struct shard *s, struct session *session, const struct data_cursor_span *span);
 
 struct redo_pushed {

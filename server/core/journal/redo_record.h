@@ -39,7 +39,7 @@ struct redo_count {
     struct data_cursor_span span;
     uint32_t *updates;
     size_t len, size;
-    struct worker_metrics worker_metrics; /* of the worker, where it is to be told */
+    struct worker_metrics worker_metrics; /* of the worker, where they are to be recorded */
     bool tells;
     Psd__RedoCount message; /* for packing */
     Psd__Cursor from, end;
@@ -73,7 +73,7 @@ struct redo_record {
 bool record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
                        const struct redo_gradient *gradient);
 bool record_add_push(struct redo_record *r, const Psd__RedoPush *push);
-/* tally: to be told, or NULL. */
+/* tally: to be recorded, or NULL. */
 bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct data_cursor_span *span,
                       const struct worker_metrics *metrics);
 bool record_add_row(struct redo_record *r, enum store_table table, struct span key, struct span value);
@@ -90,7 +90,7 @@ size_t record_meta_max(const struct redo_record *r, uint64_t updates, uint64_t p
 /* Pack the metadata: r->meta. False: out of memory. */
 bool record_pack(struct redo_record *r, size_t *len);
 
-/* Begin anew. */
+/* Begin an empty record. */
 void record_clear(struct redo_record *r);
 void record_free(struct redo_record *r); /* accepts NULL */
 

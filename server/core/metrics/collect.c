@@ -119,7 +119,7 @@ measure_variables(const struct job *job, struct metrics *m)
     }
 }
 
-/* Those with live workers, or those without. */
+/* The jobs with live workers, or those without. */
 static void
 measure_jobs(const struct shard *s, bool live, uint64_t now_ms, struct metrics *m)
 {
@@ -133,7 +133,7 @@ measure_jobs(const struct shard *s, bool live, uint64_t now_ms, struct metrics *
     }
 }
 
-/* ---- Who waits for whom ---- */
+/* ---- Waits ---- */
 
 static bool
 measure_wait(void *arg, const struct waiting *w)

@@ -1,4 +1,5 @@
-/* The last half hour of a shard in a few figures, so that who opens its page now sees curves. Pure; the HTTP thread's.
+/* The last half hour of a shard in a few figures, so that its page shows curves as soon as it is opened. Pure; the HTTP
+ * thread's.
  *
  *     if (now_ms >= history_due(h)) ...ask for figures
  *     history_take(h, now_ms, unix_seconds, metrics);          // nothing before it is due

@@ -192,9 +192,9 @@ write_pushes(const struct metrics *m, struct exposition *x)
     METRICS_WRITE_STATS(m, metrics_pulls, x);
 }
 
-/* ---- Who is there, and who waits ---- */
+/* ---- Connections, sessions and waits ---- */
 
-/* Of those that have one whose end is known. */
+/* Of sockets whose certificate has a known end. */
 static void
 write_certificates(const struct metrics *m, struct exposition *x)
 {
@@ -255,7 +255,7 @@ write_waits(const struct metrics *m, struct exposition *x)
         metrics_durations(x, &m->stats.waits[i], "reason", wait_names[i]);
 }
 
-/* ---- What is held ---- */
+/* ---- Memory and limits ---- */
 
 static void
 write_memory(const struct metrics *m, struct exposition *x)
@@ -271,7 +271,7 @@ write_memory(const struct metrics *m, struct exposition *x)
     metrics_count(x, FAMILY_LIVE_MAX, m->live.max_bytes);
 }
 
-/* What a limit is called: as its option, when it has one. */
+/* A limit's name: that of its option, when it has one. */
 static const char *
 limit_label(enum limit i)
 {
@@ -342,7 +342,7 @@ write_saves(const struct metrics *m, struct exposition *x)
 
 /* ---- One by one ---- */
 
-/* One without a name has an index alone. */
+/* A metric without a name has an index alone. */
 static void
 write_job_metrics(const struct metrics *m, struct exposition *x)
 {
@@ -393,7 +393,7 @@ metrics_cell(const void *row, const struct column *c)
     return *(const uint64_t *)(const void *)((const char *)row + c->offset);
 }
 
-/* Pulls of several variables, and pushes of several, wait for all of them; the rest is not about variables. */
+/* Pulls of several variables, and pushes of several, wait for all of them; other waits are not about variables. */
 static void
 write_variable_waits(const struct metrics *m, struct exposition *x)
 {

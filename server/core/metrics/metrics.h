@@ -5,7 +5,7 @@
  *
  * A struct metrics holds copies alone, so that nothing of the shard is looked at while the text is made. Its series are
  * bounded: of jobs, variables and workers so many are shown one by one, and how many were left out. Jobs with live
- * workers come before others, then the older ones: who is shown stays there as long as it trains.
+ * workers come before others, then the older ones: a job that is shown stays shown as long as it trains.
  *
  * The label of a job is job_name: "job" is what Prometheus calls the group of those that it scrapes. */
 #ifndef SERVER_METRICS_H
@@ -54,14 +54,14 @@ enum metrics_state {
 };
 extern const char *const metrics_state_names[METRICS_STATES], *const metrics_state_texts[METRICS_STATES];
 
-/* Of the process; whatever thread asks the kernel. */
+/* Of the process; any thread may ask the kernel. */
 struct metrics_process {
     double cpu_seconds, start_seconds; /* unix time */
     uint64_t resident_bytes, virtual_bytes;
     uint64_t descriptors, descriptors_max; /* 0: not known */
 };
 
-/* Why HTTP's figures were not told: there was no token, or none that is known. */
+/* Why an HTTP request was denied: it had no token, or none that is known. */
 enum http_denial { HTTP_DENIAL_MISSING, HTTP_DENIAL_WRONG, HTTP_DENIALS };
 
 /* Sockets with a certificate. */
@@ -77,7 +77,7 @@ struct metrics_http {
     uint64_t durable_file_bytes;
 };
 
-/* What the first of a job's metrics are called (metric_names.h). */
+/* Names of the first of a job's metrics (metric_names.h). */
 struct metrics_names {
     char name[METRICS_SUMS_MAX][WIRE_METRIC_NAME_MAX + 1]; /* [len] */
     uint32_t len;
@@ -163,8 +163,8 @@ struct metrics {
     uint64_t redo_saved;  /* pieces before this one are in the newest save */
 };
 
-/* Everything that is the shard's; m->state: RESTORING, SERVING or BROKEN. event: its time, and the glue's figures as
- * with a query. */
+/* All figures of the shard; m->state: RESTORING, SERVING or BROKEN. event: its time, and the glue's figures as with a
+ * query. */
 struct shard;
 struct shard_event;
 void shard_measure(const struct shard *s, const struct shard_event *event, struct metrics *m);
@@ -179,7 +179,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
 #define METRICS_FIRST(id, name, help)                                    X(id, name, COUNTER, help)
 #define METRICS_ALSO(id)
 
-/* The same of traffic.h, for each of those whose it is. */
+/* The same for the counters of traffic.h, of variables and of workers. */
 #define METRICS_OF_VARIABLE(member, shown, kind, name, help, ...)              X(VAR_##member, name, kind, help)
 #define METRICS_OF_WORKER(member, shown, kind, var_name, var_help, name, help) X(WORKER_##member, name, kind, help)
 

@@ -11,7 +11,8 @@
 
 /* ---- Members ---- */
 
-/* Taken by an object. Without memory json is NULL, and what has a hole in it is thrown away at the end: failed. */
+/* Whether an addition to an object or array failed: without memory the value is NULL, and an incomplete text is thrown
+ * away at the end. */
 struct builder {
     bool failed;
 };
@@ -34,7 +35,7 @@ put_count(struct builder *b, json_t *object, const char *name, uint64_t value)
     metrics_json_put(b, object, name, json_integer((json_int_t)MIN(value, (uint64_t)INT64_MAX)));
 }
 
-/* JSON has no word for what is no finite number. */
+/* JSON cannot express a number that is not finite. */
 static json_t *
 metrics_json_number(double value)
 {
@@ -395,7 +396,7 @@ metrics_json_sample(struct builder *b, const struct history_sample *s)
     return object;
 }
 
-/* What the metrics of the newest sample's jobs are called. */
+/* Names of the metrics of the newest sample's jobs. */
 static json_t *
 history_names(struct builder *b, const struct history *h)
 {

@@ -1,5 +1,5 @@
-/* The figures as JSON, for the page that psd serves and for whoever wants to draw one of his own; deploy/README.md says
- * what each member is. Pure. Texts that are heap memory are the caller's to free; NULL: no memory. */
+/* The figures as JSON, for the page that psd serves and for pages of others; deploy/README.md describes each member.
+ * Pure. Texts that are heap memory are the caller's to free; NULL: no memory. */
 #ifndef SERVER_METRICS_JSON_H
 #define SERVER_METRICS_JSON_H
 

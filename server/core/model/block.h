@@ -60,7 +60,7 @@ enum ps_err block_find(struct shard *s, const struct job *job, uint32_t var, uin
 /* The block that was found before; asserts that it is there. */
 void block_refind(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
 
-/* The same for who wants to know where it lies, and not what it holds. */
+/* The same for a caller that needs to know where it lies, and not what it holds. */
 void block_locate(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
 
 /* This variable's blocks are to be made, unless they all are. */

@@ -1,6 +1,6 @@
 /* Check that the store and the sync step budget have room, make the variable, mark its row; its blocks follow in
- * block_work(). What is promised to declared variables counts as taken, so that two declares cannot both get the last
- * room. */
+ * block_work(). Bytes that are promised to declared variables count as taken, so that two declares cannot both get the
+ * last room. */
 #include "server/core/model/declare.h"
 
 #include <inttypes.h>

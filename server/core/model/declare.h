@@ -1,7 +1,7 @@
 /* Declaring: the variable's row is committed, its blocks are made in the background (block.h), and every declare that
  * waits is answered when the last one is there. After a crash in between the rest is made on start.
  *
- * Attaching: who did not declare asks what was declared. */
+ * Attaching: a client that did not declare a variable asks for its definition. */
 #ifndef SERVER_DECLARE_H
 #define SERVER_DECLARE_H
 

@@ -18,13 +18,13 @@ struct declare_waiter {
     struct declare_waiter *prev, *next;
 };
 
-/* DECLARED, for one that need not wait, or no more. */
+/* Send DECLARED, for one that need not wait, or waits no longer. */
 void declare_send(struct shard *s, const struct variable *v, const struct declare_waiter *to);
 
 /* It waits from now on; or it is refused, when too many of its connection do. */
 void declare_wait(struct shard *s, struct variable *v, const struct declare_waiter *who);
 
-/* All blocks are there, or some cannot be made: answer those who wait. */
+/* All blocks are there, or some cannot be made: answer those that wait. */
 void declare_answer(struct shard *s, struct variable *v);
 void declare_refuse(struct shard *s, struct variable *v, enum ps_err err);
 

@@ -213,7 +213,7 @@ dense_put_head(const struct block_ref *ref, uint64_t version, uint64_t clock)
     head->clock = clock;
 }
 
-/* Not a single page is streamed, for which the fence behind it costs more than it saves. */
+/* A single page is not streamed: the fence behind it would cost more than it saves. */
 static bool
 dense_apply(const struct block_ref *ref, const struct gradient *gradient, const struct kind_update *u)
 {

@@ -2,9 +2,9 @@
  * declared, and one whose rows come with their first use.
  *
  * What all kinds have in common is not asked here. A variable has a name, a job, an optimizer, an initializer and, for
- * each of its blocks on this shard, a head (struct block): version, clock, the gather of its step. Blocks are numbered
- * below variable->numbers on all shards together and placed by number (common/core/cluster/placement.h); messages,
- * ages, steps and cursors go by them. What a block holds is the kind's business:
+ * each of its blocks on this shard, a head (struct block): version, clock, its sync step. Blocks are numbered below
+ * variable->numbers on all shards together and placed by number (common/core/cluster/placement.h); messages, ages,
+ * steps and cursors go by them. What a block holds is the kind's business:
  *
  *                 dense (dense.c)                   rows by id
  *     block       a run of elements                 a range of the ids' hashes
@@ -12,7 +12,7 @@
  *     gradient    of all that it holds              of the rows that the push names
  *     stored      one value of a few sizes          slabs of rows
  *
- * Who asks:
+ * Callers:
  *
  *     cut         measure, pooled_bytes   variable (for declare, restore_check)
  *                 cut                     block, for each block that an event names
@@ -25,10 +25,10 @@
  *                 restore                 restore_fill
  *     describe    describe                report_variables
  *
- * Who owns what: a kind is constant and keeps nothing. What it measures lies in struct variable, what it finds out of a
- * block in struct block_ref, which is its caller's and lives as long as the event. Values (ref->old, ref->place) are
- * the turn's, gradients are borrowed until the call returns. One question costs one indirect call for a block or an
- * event: loops over elements are behind it. Byte sizes that clients must know as well are common/core/model/cut.h's. */
+ * Ownership: a kind is constant and keeps nothing. Its measures of a variable lie in struct variable, those of a block
+ * in struct block_ref, which is its caller's and lives as long as the event. Values (ref->old, ref->place) are the
+ * turn's, gradients are borrowed until the call returns. One question costs one indirect call for a block or an event:
+ * loops over elements are behind it. Byte sizes that clients must know as well are common/core/model/cut.h's. */
 #ifndef SERVER_KIND_H
 #define SERVER_KIND_H
 
@@ -75,8 +75,8 @@ struct variable_kind {
     /* The first value of a block, at ref->place, and its head. */
     void (*fill)(const struct block_ref *ref);
 
-    /* The store has this value, of which only the head can be read; value.len is its own. False: it is no such. After
-     * the last: whether what is there is what was made. */
+    /* The store has this value, of which only the head can be read; value.len is its own. False: it is no value of this
+     * kind. After the last: whether what is there is what was made. */
     bool (*load)(struct shard *s, struct variable *v, const struct store_key *key, struct span value);
     bool (*loaded)(const struct variable *v);
 
@@ -132,7 +132,7 @@ extern const struct variable_kind kind_dense;
 static inline const struct variable_kind *
 kind_of(const Psd__Declare *declare)
 {
-    (void)declare; /* it has no word for another */
+    (void)declare; /* it cannot name another */
     return &kind_dense;
 }
 

@@ -32,7 +32,7 @@ uint64_t update_when(const struct variable *v, uint64_t clock);
 /* Count the pushes whose gradients an update took: one, or those of a step of sync. */
 void update_count(struct shard *s, const struct block_ref *ref, uint32_t pushes);
 
-/* Only the clock changes: a step in which nothing came. */
+/* Only the clock changes: a step without gradients. */
 void update_clock(const struct block_ref *ref, uint64_t clock);
 
 #endif

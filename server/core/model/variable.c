@@ -23,7 +23,7 @@ variable_free(struct variable *v)
     free(v);
 }
 
-/* What the gradients of steps that are under way may take. */
+/* Bytes that the gradients of steps that are under way may take. */
 static uint64_t
 variable_gather_bytes(const struct variable *v, uint32_t shard, uint32_t shards)
 {
@@ -118,7 +118,7 @@ variable_to_redo(struct shard *s, const struct variable *v)
         ps_assert(false);
 }
 
-/* What was checked when it was declared is checked again. */
+/* The checks of the declaration, made again. */
 static bool
 optimizer_ok(const Psd__Optimizer *o)
 {

@@ -1,4 +1,4 @@
-/* Variables: what was declared, how it is cut, and where on this shard its blocks are. */
+/* Variables: their declarations, how they are cut, and where on this shard their blocks are. */
 #ifndef SERVER_VARIABLE_H
 #define SERVER_VARIABLE_H
 

@@ -1,9 +1,9 @@
-/* The live workers lie in a heap (clock_heap.h) by where they are held: its root allows the others to go on. */
+/* The live workers lie in a heap (clock_heap.h) by where they are held: its root decides how far the others may go. */
 #include "server/core/sessions/clock.h"
 
 #include "server/core/shard_state.h"
 
-/* What the live workers and those still to come allow. */
+/* The clock that the live workers and those still to come allow. */
 static uint64_t
 clock_allowed(const struct job *job)
 {

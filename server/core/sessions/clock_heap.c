@@ -52,7 +52,7 @@ clock_heap_sink(struct clock_heap *s, uint32_t i, struct session *session)
     clock_heap_set(s, i, session);
 }
 
-/* What has i as its place may belong to either side. */
+/* The session at place i may belong on either side. */
 static void
 clock_heap_fix(struct clock_heap *s, uint32_t i, struct session *session)
 {
@@ -88,7 +88,7 @@ clock_heap_least(const struct clock_heap *s)
     return s->len > 0 ? s->heap[0]->held_clock : UINT64_MAX;
 }
 
-/* tasks holds places until all are found: who stands below one of them in the heap is looked at next. */
+/* tasks holds places until all are found: the children of each in the heap are looked at next. */
 uint32_t
 clock_heap_before(const struct clock_heap *s, uint64_t clock, uint32_t *tasks, uint32_t max)
 {

@@ -1,6 +1,6 @@
-/* Who of a job's workers stands last: a binary heap over where they are held, so that a worker that joins, moves or
- * leaves costs the logarithm of how many there are. (Tens of thousands join within a second when a large cluster
- * starts: looking at all of them each time took half a minute.)
+/* The worker of a job that stands last: a binary heap of its live workers by where they are held, so that a worker that
+ * joins, moves or leaves costs the logarithm of how many there are. (Tens of thousands join within a second when a
+ * large cluster starts: looking at all of them each time took half a minute.)
  *
  * session->held_clock orders it; session->rank says where a session is. */
 #ifndef SERVER_CLOCK_HEAP_H
@@ -20,13 +20,13 @@ struct clock_heap {
 bool clock_heap_init(struct clock_heap *s, uint32_t room) PS_MUST_USE;
 void clock_heap_finish(struct clock_heap *s); /* accepts a zeroed one */
 
-/* It is one of them from now on; or it is, and its held is another one. */
+/* Add the session; or, if it is one of them, move it to its new held_clock. */
 void clock_heap_put(struct clock_heap *s, struct session *session);
 
-/* No more; nothing happens to one that is not among them. */
+/* Remove the session; nothing happens to one that is not among them. */
 void clock_heap_remove(struct clock_heap *s, struct session *session);
 
-/* Who is held before this clock: the tasks of up to max of them, in no order; those that are held at the least come
+/* Sessions held before this clock: the tasks of up to max of them, in no order; those that are held at the least come
  * before others. Costs what is found. */
 uint32_t clock_heap_before(const struct clock_heap *s, uint64_t clock, uint32_t *tasks, uint32_t max);
 

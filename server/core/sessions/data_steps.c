@@ -217,7 +217,7 @@ data_steps_put(struct shard *s, struct session *session)
     return PS_OK;
 }
 
-/* Bits of another step mean nothing, and less when its numbers come again: such a row is written anew. */
+/* Bits of another step mean nothing, and mislead when its numbers come again: such a row is written again. */
 static void
 data_steps_take_row(struct data_steps *x, struct data_steps_chunk *chunk, const Psd__CursorRow *row)
 {

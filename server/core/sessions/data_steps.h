@@ -1,5 +1,6 @@
-/* Steps of training data: how far a worker index has come, and which blocks know it, so that a process that takes the
- * index over goes on where the last one stood, and what that one had half done counts once in every block.
+/* Steps of training data: how far a worker index has come, and which blocks have counted it, so that a process that
+ * takes the index over goes on where the last one stood, and a step that the last one left half done counts once in
+ * every block.
  *
  *     data   ──────────┬─────────────────────┬──────────────►
  *                      at                    step
@@ -7,15 +8,15 @@
  *              lies before it
  *
  * A push says where its step's data ends (Push.cursor) and begins (cursor_from). Blocks that have counted the step skip
- * it; at the tick that names it, step becomes at. Who takes over begins at `at` and must cut its data as the last one
- * did: a step that ends between the two, or goes past `step` from before it, is INVALID.
+ * it; at the tick that names it, step becomes at. A process that takes over begins at `at` and must cut its data as the
+ * last one did: a step that ends between the two, or goes past `step` from before it, is INVALID.
  *
  * In sync gradients wait, and ticks do not wait for them: a block has counted a step when its update is done, and `at`
  * moves on when no older push of the worker waits.
  *
- * Bits are kept in chunks of DATA_CURSOR_CHUNK blocks, in the order of block_ordinal(); a chunk is one row, written
- * once per turn in the transaction of the updates that it tells of. Each says which step it is of: one of another step
- * has no bits. A new incarnation of the worker keeps all this, a new round (clock.h) begins from nothing. */
+ * Bits are kept in chunks of DATA_CURSOR_CHUNK blocks, in the order of data_steps_ordinal(); a chunk is one row,
+ * written once per turn in the transaction of the updates that it records. Each names its step: the chunk of another
+ * step has no bits. A new incarnation of the worker keeps all this, a new round (clock.h) begins from nothing. */
 #ifndef SERVER_DATA_STEPS_H
 #define SERVER_DATA_STEPS_H
 

@@ -107,7 +107,7 @@ job_options_text(const struct job *job, char *out, size_t size)
     wire_job_options(&now, out, size);
 }
 
-/* ---- What its workers have summed up ---- */
+/* ---- Sums of its workers' metrics ---- */
 
 uint32_t
 job_metrics_sum(const struct job *job, double *sums)
@@ -136,8 +136,8 @@ job_joined(const struct job *job, uint32_t task)
     return session != NULL && session_counts(session) ? session : NULL;
 }
 
-/* Who is live is at the end of the old round, and its goodbye will be of that. But who joined after another's goodbye
- * is about to do what that one, which comes again, will do. */
+/* A live worker is at the end of the old round, and its goodbye will be of that. But a worker that joined after
+ * another's goodbye is about to do the same as that other one, which comes again. */
 static void
 take_along(struct shard *s, struct session *session, uint64_t round)
 {
@@ -200,7 +200,7 @@ job_to_redo(struct shard *s, const struct job *job)
         ps_assert(false);
 }
 
-/* What was checked when it came is checked again. */
+/* The checks of a hello's options, made again. */
 static bool
 age_ok(const Psd__AgePolicy *a)
 {
@@ -224,7 +224,7 @@ row_ok(const struct shard *s, const Psd__JobRow *row, uint32_t id)
            wire_metric_names_check(row->n_metric_names, (const char *const *)row->metric_names, &e) == PS_OK;
 }
 
-/* PS_ERR_IO: it says what cannot be. */
+/* PS_ERR_IO: its contents are impossible. */
 static enum ps_err
 from_row(struct job *job, const Psd__JobRow *row)
 {

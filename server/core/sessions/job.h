@@ -1,4 +1,4 @@
-/* Jobs: who belongs together, by which rules. A job is made by its first hello and stays. */
+/* Jobs: which workers belong together, and by which rules. A job is made by its first hello and stays. */
 #ifndef SERVER_JOB_H
 #define SERVER_JOB_H
 
@@ -28,11 +28,11 @@ struct job {
     struct age_policy age; /* this and the next as SET left them */
     uint32_t bound;
     struct session **sessions; /* [workers], NULL: never joined */
-    struct roster there;       /* who has: SESSION_EACH() */
+    struct roster there;       /* tasks that have joined: SESSION_EACH() */
     uint64_t round;            /* the newest that a worker has begun: clock.h */
     char *restored;            /* name of the checkpoint that its data began with, */
     uint64_t restored_boot;    /* and the boot of the data since then; NULL, 0: with none */
-    uint32_t live;             /* in whatever round */
+    uint32_t live;             /* in any round */
     uint32_t lapsed, finished; /* of this round */
     uint64_t slowest;          /* clock of the slowest live worker; never goes back */
     struct clock_heap holding; /* the live workers, by where they are held */
@@ -61,7 +61,7 @@ job_is_full_sync(const struct job *job)
     return job_is_sync(job) && job->options->quorum == job->options->workers;
 }
 
-/* Nobody gets ahead before all workers of the round are there. */
+/* No worker gets ahead before all workers of the round are there. */
 static inline bool
 job_begins_together(const struct job *job)
 {
@@ -84,9 +84,9 @@ const struct session *job_joined(const struct job *job, uint32_t task);
  * late takes part. */
 void job_begin_round(struct shard *s, struct job *job, uint64_t round);
 
-/* What the metrics (worker_metrics.h) of the sessions of its newest round come to, in the order of tasks, so that the
- * same values have the same sum; a worker that has told fewer adds nothing to the others. sums: [WIRE_METRICS_MAX].
- * Returns how many there are. */
+/* Sums of the metrics (worker_metrics.h) of the sessions of its newest round, in the order of tasks, so that the same
+ * values have the same sum; a worker that has sent fewer adds nothing to the others. sums: [WIRE_METRICS_MAX]. Returns
+ * how many there are. */
 uint32_t job_metrics_sum(const struct job *job, double *sums);
 
 /* Workers that a step or a barrier may still count on: joined or not, but neither lapsed nor finished. */
@@ -106,6 +106,6 @@ enum ps_err job_put(struct shard *s, const struct job *job, row_sink sink) PS_MU
 void job_to_redo(struct shard *s, const struct job *job);
 bool job_load(void *arg, struct span key, struct span value);
 
-void job_free(struct job *job); /* accepts NULL; variables, sessions and what waits in it are the caller's */
+void job_free(struct job *job); /* accepts NULL; variables, sessions and waiting requests are the caller's */
 
 #endif

@@ -8,7 +8,7 @@
 
 /* ---- Answers ---- */
 
-/* The same bytes for all but for the request; made anew for each, since a rendezvous is held once in a long while. */
+/* The same bytes for all but for the request; made again for each, since a rendezvous is held once in a long while. */
 static void
 send_table(struct shard *s, struct connection *c, uint64_t request, const struct rendezvous_table *t)
 {
@@ -30,7 +30,7 @@ rendezvous_service_time(struct shard *s)
         ps_assert(c != NULL && c->rendezvous_request != 0);
         request = c->rendezvous_request;
         c->rendezvous_request = 0;
-        c->turn = s->turn.number; /* without this turn's commit it is not told, and has to ask again */
+        c->turn = s->turn.number; /* without this turn's commit it gets no answer, and has to ask again */
         if (answer.table != NULL)
             send_table(s, c, request, answer.table);
         else
@@ -38,7 +38,7 @@ rendezvous_service_time(struct shard *s)
     }
 }
 
-/* ---- Questions ---- */
+/* ---- Requests ---- */
 
 static enum ps_err
 rendezvous_service_come(struct shard *s, const struct connection *c, const Psd__Meet *m, struct ps_error *e)

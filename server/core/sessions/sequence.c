@@ -119,7 +119,7 @@ sequence_outcome(const struct session *session, uint64_t seq)
     return seq <= session->outcomes_lost_to ? PS_ERR_UNKNOWN_OUTCOME : PS_OK;
 }
 
-/* What is known past last_seq has the numbers of the session's boot. */
+/* Outcomes known past last_seq have the numbers of the session's boot. */
 bool
 sequence_resolved_early(const struct shard *s, const struct session *session, uint64_t seq, enum ps_err *code)
 {
@@ -148,7 +148,7 @@ sequence_acked(struct shard *s, struct session *session, uint64_t acked_through)
     turn_mark_session(s, session);
 }
 
-/* All that is resolved next to last_seq goes under it. */
+/* Raise last_seq over all resolved sequences next to it. */
 static void
 sequence_advance(struct session *session)
 {
@@ -171,7 +171,8 @@ sequence_count(struct shard *s, struct session *session, uint64_t seq)
 
 /* ---- Boots ---- */
 
-/* Numbers past last_seq will be those of other messages. keep_pushes: as long as nobody has given them to any. */
+/* Numbers past last_seq will be those of other messages. keep_pushes: as long as the worker has not given the
+ * survivors' numbers to any. */
 static void
 forget_outcomes_past(struct session *session, bool keep_pushes)
 {
@@ -195,7 +196,7 @@ sequence_reboot(struct session *session)
 }
 
 /* The worker has numbered its messages by this boot's welcome: the survivors' numbers mean nothing any more. The redo
- * log is told, since pushes that follow there go by the new numbers. */
+ * log records this, since pushes that follow there go by the new numbers. */
 static void
 enter_boot(struct shard *s, struct session *session)
 {
@@ -207,7 +208,7 @@ enter_boot(struct shard *s, struct session *session)
     session_row_to_redo(s, session);
 }
 
-/* Of what the worker had heard of nothing need be remembered. */
+/* Outcomes that the worker had received need not be remembered. */
 static void
 forget_known_outcomes(struct session *session, uint64_t known)
 {

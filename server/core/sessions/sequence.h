@@ -1,7 +1,7 @@
 /* Sequences: every push, tick, barrier and skip of a worker counts exactly once, however often it is sent. The worker
  * numbers them from 1 and sends them in that order. All up to last_seq are resolved; between there and next_seq some
  * may be (a tick overtakes a push that waits for its step). A message that comes again is answered as the first time:
- * OK, or the outcome other than OK that is remembered until the worker says that it knows it.
+ * OK, or the outcome other than OK that is remembered until the worker acknowledges it.
  *
  *        1 ... last_seq | last_seq + 1 ... next_seq - 1 | next_seq
  *          resolved          resolved or pending           expected
@@ -10,9 +10,9 @@
  *                                 └──────► sequence_take_pending() ──► sequence_resolve()
  *                              SEQ_WAITING ──► answer there instead     SEQ_REPEATED ──► sequence_outcome()
  *
- * The fields are in struct session. Only last_seq, which pushes were resolved ahead of it (resolved_set.h), what was
- * odd, and the last tick and barrier outlive the process (session_row.h); what was pending comes again (clock.h says
- * what holds until it does). */
+ * The fields are in struct session. Only last_seq, which pushes were resolved ahead of it (resolved_set.h), outcomes
+ * other than OK, and the last tick and barrier outlive the process (session_row.h); what was pending comes again
+ * (clock.h says what holds until it does). */
 #ifndef SERVER_SEQUENCE_H
 #define SERVER_SEQUENCE_H
 
@@ -43,7 +43,7 @@ struct pending {
     struct pending *prev, *next;                 /* in its session */
     struct pending *arrived_prev, *arrived_next; /* in its barrier */
     uint32_t blocks_len;
-    uint32_t left; /* blocks not done, and one for who took it */
+    uint32_t left; /* blocks not done, and one for the caller that took it */
     struct pending_block blocks[];
 };
 
@@ -80,14 +80,14 @@ void sequence_resolve(struct shard *s, struct pending *p, enum ps_err code);
 /* Whether one more may wait. */
 bool sequence_window_full(const struct session *session);
 
-/* It sent past its window: tell it, and close. */
+/* The worker sent past its window: send the error, and close. */
 void sequence_break(struct shard *s, struct connection *c);
 
 struct pending *sequence_pending(const struct session *session, uint64_t seq);
 struct pending *sequence_pending_request(const struct session *session, uint64_t request);
 
-/* A tick was resolved before older messages, then the shard was restarted: those have not all come again yet. What that
- * holds is said in clock.h. */
+/* A tick was resolved before older messages, then the shard was restarted: those have not all come again yet. clock.h
+ * describes what that holds. */
 static inline bool
 sequence_awaits(const struct session *session)
 {
@@ -97,13 +97,13 @@ sequence_awaits(const struct session *session)
 /* The worker knows all outcomes up to here. */
 void sequence_acked(struct shard *s, struct session *session, uint64_t acked_through);
 
-/* Nobody is there any more to be told: forget what is pending, which is in no barrier and no sync step any more. */
+/* The worker is gone: forget its pending messages, which are in no barrier and no sync step any more. */
 void sequence_forget(struct shard *s, struct session *session);
 
-/* A new incarnation numbers from 1; what the old one waited for was forgotten. */
+/* A new incarnation numbers from 1; the old one's pending messages were forgotten. */
 void sequence_begin(struct session *session);
 
-/* Free what waits and the ring, when the shard itself goes. */
+/* Free the pending messages and the ring, when the shard itself goes. */
 void sequence_finish(struct shard *s, struct session *session);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sessions: made and freed, whose connection they have, and until when their leases last. */
+/* Sessions: made and freed, which connection they have, and until when their leases last. */
 #include "server/core/sessions/session.h"
 
 #include <stdlib.h>

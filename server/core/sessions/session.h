@@ -1,8 +1,8 @@
 /* Sessions: what the shard remembers of one worker: its incarnation, lease and clock, and which of its sequenced
  * messages are resolved. The machine is drawn in shard.h.
  *
- * Here: the session itself. hello.h lets workers in, worker_exit.h out, sequence.h counts their messages exactly once,
- * clock.h says where they stand, session_row.h keeps it all in the store. */
+ * Here: the session itself. hello.h admits workers, worker_exit.h ends them, sequence.h counts their messages exactly
+ * once, clock.h says where they stand, session_row.h keeps it all in the store. */
 #ifndef SERVER_SESSION_H
 #define SERVER_SESSION_H
 
@@ -41,13 +41,13 @@ struct session {
     uint32_t rank;  /* clock_heap.h's */
     uint64_t round; /* that it is in */
     bool late;      /* it joined when another had finished that round */
-    bool evicted;   /* it lapsed because somebody wanted that: what was its worker's hears so */
+    bool evicted;   /* it lapsed by an eviction: its old incarnation is FENCED */
 
     /* Its messages: sequence.h. */
     uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;
     struct session_outcome outcomes[SHARD_OUTCOMES_MAX]; /* in rising order of seq */
     uint32_t outcomes_len;
-    uint64_t outcomes_lost_to;          /* outcomes up to here were pushed out of odd[] */
+    uint64_t outcomes_lost_to;          /* outcomes up to here were pushed out of outcomes[] */
     struct resolved_set resolved_ahead; /* pushes past last_seq that are resolved */
     uint64_t boot;                      /* of the data when its sequences were given their numbers */
     bool from_store;         /* began before this process: messages may come again that the store knows nothing of */
@@ -56,7 +56,7 @@ struct session {
     struct pending **window; /* ring by seq, for last_seq < seq < next_seq; NULL: resolved */
     uint32_t window_size;    /* 0 or a power of two */
 
-    /* What of it is durable: redo.h. */
+    /* Durable pushes: redo.h. */
     uint64_t redo;   /* the redo log's piece after its newest push that is in there */
     uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
 

@@ -26,7 +26,7 @@ session_load_row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t 
 }
 
 /* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,
- * but the worker will give these numbers to other messages. Of pushes among them the welcome tells; ticks and barriers
+ * but the worker will give these numbers to other messages. The welcome lists the pushes among them; ticks and barriers
  * come again. In sync the worker stands where it held its place: the tick that was ahead of that comes again, too. */
 static void
 session_load_older_boot(struct session *session)

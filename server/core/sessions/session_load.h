@@ -7,7 +7,7 @@
 
 struct shard;
 
-/* All sessions of all jobs, which are there already; their leases begin anew. */
+/* All sessions of all jobs, which are there already; their leases begin again. */
 enum ps_err session_load_all(struct shard *s, struct ps_error *e) PS_MUST_USE;
 
 /* This life of the data is another than that in which messages of sessions got their numbers, and all connections are

@@ -1,5 +1,5 @@
-/* The persisted row of a session, proto/store.proto's SessionRow: written in the transaction of what it tells of, so
- * that after a crash a message that comes again is known for what it was. Loaded by session_load.c. */
+/* The persisted row of a session, proto/store.proto's SessionRow: written in the transaction of the events that it
+ * records, so that after a crash a message that comes again is known for what it was. Loaded by session_load.c. */
 #ifndef SERVER_SESSION_ROW_H
 #define SERVER_SESSION_ROW_H
 

@@ -1,5 +1,5 @@
-/* Traffic over a reload, which makes variables and sessions anew. Without memory they begin at 0, as after a restart.
- */
+/* Traffic over a reload, which makes variables and sessions again. Without memory they begin at 0, as after a
+ * restart. */
 #ifndef SERVER_TRAFFIC_KEPT_H
 #define SERVER_TRAFFIC_KEPT_H
 

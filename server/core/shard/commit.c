@@ -1,5 +1,4 @@
-/* What a turn has changed is written: blocks are in the transaction already, records of the redo log and rows follow.
- */
+/* The changes of a turn are written: blocks are in the transaction already, records of the redo log and rows follow. */
 #include "server/core/shard/commit.h"
 
 #include "server/core/shard/drain.h"
@@ -101,8 +100,8 @@ commit_end_connections(struct shard *s)
     }
 }
 
-/* Sessions that were loaded anew look for the connections that stay: the same job and task by number, and only if they
- * are what they were. */
+/* Sessions that were loaded again get back the connections that stay: by the numbers of job and task, and only if the
+ * incarnation is still the same. */
 static void
 commit_reattach(struct shard *s)
 {
@@ -125,7 +124,7 @@ commit_reattach(struct shard *s)
     }
 }
 
-/* Nothing of the turn happened. Who took part is told by its closed connection, and asks again. */
+/* Nothing of the turn happened. A worker that took part learns this from its closed connection, and asks again. */
 static void
 commit_undo(struct shard *s, enum ps_err why)
 {
@@ -140,7 +139,7 @@ commit_undo(struct shard *s, enum ps_err why)
     if (!MUTATION(NOT_RELOADED) && !shard_reload(s, &e))
         actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
     commit_reattach(s);
-    s->stopped = false; /* what was said is undone, draining goes on */
+    s->stopped = false; /* its action is dropped, draining goes on */
     if (s->draining)
         actions_draining(s);
     drain_stop_if_idle(s);

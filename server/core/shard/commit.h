@@ -2,9 +2,9 @@
  *
  *     shard_commit() ──► pulls that became ready, acks ──► the redo log's records, marked rows ──► the store commits
  *                                                                                                       │
- *     actions go out ◄── the next save begins, if one may ◄── log and restore hear that it is committed ◄─┤
+ *     actions go out ◄── the next save begins, if one may ◄── redo log and restore are notified ◄───────┤
  *                                                                                                       │ it fails
- *     actions go out ◄── connections that took part are closed ◄── all is loaded anew ◄── actions dropped ◄┘
+ *     actions go out ◄── connections that took part are closed ◄── all is read again ◄── actions dropped ◄┘
  *
  * It calls all modules that have something to write, which is why it lies above them. */
 #ifndef SERVER_COMMIT_H

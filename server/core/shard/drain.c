@@ -1,4 +1,4 @@
-/* Nothing is waited for but that peers close their connections. */
+/* Draining waits only for peers to close their connections. */
 #include "server/core/shard/drain.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ drain_stop_if_idle(struct shard *s)
     actions_stopped(s);
 }
 
-/* What is applied is committed with this turn. What waits is told to come again in the next life. */
+/* Applied pushes are committed with this turn. Requests that wait are answered: send again after the restart. */
 void
 drain_begin(struct shard *s)
 {

@@ -39,14 +39,14 @@ hello_evicted(const struct session *session, struct ps_error *e)
                    session->job->name, session->clock);
 }
 
-/* Who comes again after its goodbye begins the next round, unless another worker has begun it already. */
+/* A worker that comes again after its goodbye begins the next round, unless another worker has begun it already. */
 static bool
 begins_round(const struct session *session)
 {
     return session->state == SESSION_FINISHED && session->round == session->job->round;
 }
 
-/* ---- What its metrics are called ---- */
+/* ---- Names of its metrics ---- */
 
 static size_t
 names_differ(const struct job *job, const Psd__Hello *hello)
@@ -55,7 +55,7 @@ names_differ(const struct job *job, const Psd__Hello *hello)
 }
 
 /* Names that differ are refused while another worker is live: what both add up would be a sum of neither. When none is,
- * they take the place of those that there were, as those of a new round do: a program that was changed may begin. */
+ * they replace the old ones, as those of a new round do: a program that was changed may begin. */
 static enum ps_err
 check_names(const struct job *job, const struct session *session, const Psd__Hello *hello, struct ps_error *e)
 {
@@ -83,7 +83,7 @@ take_names(struct shard *s, struct job *job, const Psd__Hello *hello)
     job_to_redo(s, job);
 }
 
-/* It has told them before: a later round may have others since, and they stay. */
+/* The worker has sent its names before: a later round may have other names since, and these stay. */
 static void
 take_names_again(struct shard *s, const struct session *session, const Psd__Hello *hello)
 {
@@ -91,7 +91,7 @@ take_names_again(struct shard *s, const struct session *session, const Psd__Hell
         take_names(s, session->job, hello);
 }
 
-/* ---- Coming in ---- */
+/* ---- Admission ---- */
 
 static bool
 set_agent(struct session *session, const Psd__Hello *hello)
@@ -237,7 +237,7 @@ struct hello_odd {
     uint32_t code[SHARD_OUTCOMES_MAX];
 };
 
-/* What is there of it past last_seq, and how that went. */
+/* The worker's survivors past last_seq, and their outcomes. */
 static void
 hello_add_survivors(const struct session *session, Psd__Welcome *m, struct hello_odd *odd)
 {
@@ -290,7 +290,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
     actions_send(s, c, MSG_WELCOME, request, &m.base);
 }
 
-/* A worker that is refused here has another's place, or none: it is told and let go. */
+/* A worker that is refused here gets the error, and its connection ends. */
 static void
 hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m)
 {
@@ -326,7 +326,7 @@ hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__H
                           "this is shard %u of %u of cluster '%.128s', the client wants shard %u of %u of '%.128s'",
                           s->config.shard, s->config.shards, s->cluster, m->shard, m->shards, m->cluster);
     } else if (m->cluster[0] != '\0' &&
-               restore_says_no(s, &e)) { /* but who asks any cluster, as psctl does, reads nothing */
+               restore_says_no(s, &e)) { /* but a hello to any cluster, as psctl's, reads no data */
         connection_refuse(s, c, e.code, "%s", e.text);
     } else if (m->role == PSD__ROLE__OBSERVER) {
         connection_greeted(s, c, CONN_OBSERVER);

@@ -1,10 +1,10 @@
 /* Hellos: which connection may stay, and which worker may hold a worker index.
  *
  *     a new incarnation, when
- *         nobody holds it, or who did has no connection, lapsed or finished ──► installed: from nothing, at the slowest
+ *         it is free, or its holder has no connection, lapsed or finished ────► installed: from nothing, at the slowest
  *         a live process holds it ────────────────────────────────────────────► TASK_TAKEN
  *
- *     who comes after a goodbye(finished) may begin a round: clock.h
+ *     a worker that comes after a goodbye(finished) may begin a round: clock.h
  *
  *     resume, or the same incarnation once more, when
  *         it is there and live ────────────────────────► attached: its sequences go on

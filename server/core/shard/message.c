@@ -1,4 +1,5 @@
-/* A frame goes: is this message allowed here, decode, the row of its type in the table, the module that it is for. */
+/* A frame's way: check that the message is allowed here, decode it, find its type's row in the table, call its
+ * module. */
 #include "server/core/shard/message.h"
 
 #include <inttypes.h>
@@ -79,7 +80,7 @@ message_on_set(struct shard *s, struct connection *c, const struct wire_msg *msg
     return setting_take(s, c, msg->request, msg->u.set);
 }
 
-/* Answered by EVENT(DRAINING) and the end of the connection, as for everybody. */
+/* Answered by EVENT(DRAINING) and the end of the connection, as for all connections. */
 static enum shard_result
 message_on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
@@ -90,7 +91,7 @@ message_on_drain(struct shard *s, struct connection *c, const struct wire_msg *m
     return SHARD_TAKEN;
 }
 
-/* Asked twice it is the same as once. */
+/* A second request has the effect of one. */
 static enum shard_result
 message_on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
@@ -360,7 +361,7 @@ message_allowed(struct shard *s, struct connection *c, const struct frame_head *
     return false;
 }
 
-/* Its role is too low: it gets an error, and what it asked is over. */
+/* The connection's role is too low: its request ends with an error. */
 static void
 message_deny(struct shard *s, struct connection *c, const struct shard_event *event, enum role takes)
 {

@@ -1,4 +1,4 @@
-/* Messages: every frame that a connection brings, handed to the room that it is for. */
+/* Messages: every frame that a connection brings, handed to the module that it is for. */
 #ifndef SERVER_MESSAGE_H
 #define SERVER_MESSAGE_H
 

@@ -1,5 +1,5 @@
-/* One record at a time. What a peer said was checked when it came; here the log itself may be damaged, so numbers are
- * checked again before they are used. */
+/* One record at a time. A peer's messages were checked when they came; here the log itself may be damaged, so numbers
+ * are checked again before they are used. */
 #include "server/core/shard/replay.h"
 
 #include <inttypes.h>
@@ -125,7 +125,7 @@ replay_reserve(struct shard *s, uint64_t bytes, struct ps_error *e)
         }
 }
 
-/* Memory as the store has it. */
+/* Load memory again from the store. */
 static enum ps_err
 replay_reload(struct shard *s, struct ps_error *e)
 {
@@ -150,7 +150,7 @@ put_row(struct shard *s, const Psd__RedoRow *row, struct ps_error *e)
     if (row->table <= STORE_SHARD || row->table >= STORE_TABLES || key.len == 0 || key.len > STORE_ROW_KEY_MAX ||
         value.len > STORE_ROW_MAX)
         return replay_damaged(s->replay, e, "has a row that cannot be");
-    /* What is marked is older than the row, and would be written over it. */
+    /* Marked rows are older than this one, and would be written over it. */
     if (s->turn.rows > 0 && (err = replay_commit(s, e)) != PS_OK)
         return err;
     if ((err = replay_reserve(s, STORE_ROW_ROOM, e)) != PS_OK)
@@ -163,7 +163,7 @@ put_row(struct shard *s, const Psd__RedoRow *row, struct ps_error *e)
 
 /* ---- Updates ---- */
 
-/* Blocks are made in the background; here it is now. */
+/* Blocks are made in the background elsewhere; here the block is made at once. */
 static enum ps_err
 make_blocks(struct shard *s, struct variable *v, struct ps_error *e)
 {

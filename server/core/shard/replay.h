@@ -4,8 +4,8 @@
  *     sessions' counts, clocks and survivors (resolved_set.h)
  *
  * It writes through turns as events do, and commits when one is full. Rows go to the store as they are, and before the
- * next update all is loaded anew from there. Whatever is wrong with the log is an error with a sentence; then the store
- * holds a part of it and is to be thrown away. */
+ * next update all is loaded again from there. Any damage of the log is an error with a sentence; then the store holds a
+ * part of it and is to be thrown away. */
 #ifndef SERVER_REPLAY_H
 #define SERVER_REPLAY_H
 

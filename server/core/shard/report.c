@@ -1,4 +1,4 @@
-/* Which report is asked for. */
+/* The choice of the report that a QUERY asks for. */
 #include "server/core/shard/report.h"
 
 #include "server/core/shard/report_builder.h"

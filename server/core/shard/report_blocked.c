@@ -1,4 +1,4 @@
-/* Who waits for whom: wait_report.h, as a report. */
+/* The waits of wait_report.h, as a report. */
 #include <string.h>
 
 #include "server/core/shard/report_builder.h"

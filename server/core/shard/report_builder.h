@@ -1,4 +1,4 @@
-/* What the rooms of reports share: a report that fills up. Entries are made in the event's arena and counted in bytes
+/* Shared by the modules of reports: a report that fills up. Entries are made in the event's arena and counted in bytes
  * as they would travel, so that a report always fits one frame. */
 #ifndef SERVER_REPORT_BUILDER_H
 #define SERVER_REPORT_BUILDER_H
@@ -29,7 +29,7 @@ bool report_fits(struct report_builder *b, size_t entries, const ProtobufCMessag
 void *report_zeroed(struct shard *s, size_t size);
 char *report_text(struct shard *s, const char *text);
 
-/* ---- The rooms ---- */
+/* ---- Modules ---- */
 
 /* report_status.c. save, age: what m is given, kept by the caller until the report has gone. */
 void report_status(struct shard *s, Psd__StatusReport *m, Psd__SaveReport *save, uint64_t in_flight_bytes);

@@ -1,4 +1,4 @@
-/* What a shard is and holds, what it has counted, and how near it is to its limits. */
+/* A shard's identity and contents, its counters, and how near it is to its limits. */
 #include "server/core/shard/report_builder.h"
 #include "server/core/shard_state.h"
 

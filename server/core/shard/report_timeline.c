@@ -1,4 +1,4 @@
-/* What the shard did lately. Turns go on while pages are asked for: the first page says where the last one ends. */
+/* The shard's timeline. Turns go on while pages are asked for: the first page says where the last one ends. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -38,7 +38,7 @@ report_timeline_put_span(Psd__TimelineReport *m, size_t i, const struct timeline
     m->step[i] = span->step;
     m->bytes[i] = span->bytes;
     m->what[i] = span->kind;
-    m->task[i] = span->task + 1; /* nobody becomes 0 */
+    m->task[i] = span->task + 1; /* no worker becomes 0 */
     m->commit_ns[i] = span->commit_ns;
     m->answer_ns[i] = span->answer_ns;
 }

@@ -65,7 +65,7 @@ setting_changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer
     return check_given_norm(v, next, e);
 }
 
-/* Count the variables that the pattern names, and see that all of them can be what the set wants. */
+/* Count the variables that the pattern names, and check that the set may be applied to all of them. */
 static enum ps_err
 check_variables(const struct job *job, const Psd__Set *m, uint64_t *named, struct ps_error *e)
 {
@@ -140,7 +140,7 @@ change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
     return first;
 }
 
-/* The store had no room for a set: that is its answer; of other errors the peer hears by asking again. */
+/* The store had no room for a set: that is its answer; the peer learns of other errors by asking again. */
 static void
 setting_refuse(struct shard *s, struct connection *c, uint64_t request, uint64_t named, enum ps_err err)
 {

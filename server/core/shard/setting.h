@@ -4,9 +4,9 @@
  *     SET ──► job known? ──► every variable that the pattern names: parameters its own, in range? ──► SET_DONE
  *               │ NOT_FOUND      │ INVALID, which variable and what; FULL, no room for its rows: nothing has changed
  *
- * What was declared stays as it was (job->options, variable->declare): later hellos and declares are compared with
- * that. What is in force is job->age, job->bound and variable->optimizer. It holds from the next update on; parked
- * pulls that a larger bound lets go leave with this turn. */
+ * Declarations stay as they were (job->options, variable->declare): later hellos and declares are compared with them.
+ * In force are job->age, job->bound and variable->optimizer. A change holds from the next update on; parked pulls that
+ * a larger bound lets go leave with this turn. */
 #ifndef SERVER_SETTING_H
 #define SERVER_SETTING_H
 

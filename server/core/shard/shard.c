@@ -153,7 +153,7 @@ void
 shard_set_grace(struct shard *s, uint32_t grace_ms)
 {
     s->config.grace_ms = grace_ms != 0 ? grace_ms : GRACE_MS_DEFAULT;
-    s->lapse_at = s->now_ms; /* all deadlines are counted anew */
+    s->lapse_at = s->now_ms; /* all deadlines are counted again */
 }
 
 uint64_t

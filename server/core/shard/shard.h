@@ -18,7 +18,7 @@
  *        │           HELLO observer
  *        └──────────────────────────► CONN_OBSERVER ────────────────────────────► gone
  *
- * A session (one worker index of one job; kept in the store; hello.h says who gets in):
+ * A session (one worker index of one job; kept in the store; hello.h describes admission):
  *
  *     (none) ─new hello─► SESSION_LIVE ─┬─connection lost: grace passes; silent: lease passes─► SESSION_LAPSED ──┐
  *                          ▲  ▲  │      └─goodbye(finished)───────────────────────────────────► SESSION_FINISHED ┤
@@ -29,14 +29,14 @@
  *
  *     metrics      figures for Prometheus and the page
  *     shard        shard (events), message (frames), hello and worker_exit (workers come and go), commit (the turn's
- *                  end), replay, drain, setting, report, listeners
+ *                  end), replay, drain, setting, report, wait_report, permissions, upcall_handlers
  *     durability   save, redo (pieces of the log, the disk), restore, catalog (all that is loaded), durable
- *     training     push, gather (gradients of a sync step), pull, barrier, pending (messages that wait), held
+ *     training     push, sync_step (gradients of a step), pull, barrier, pending (messages that wait), durable_acks
  *     model        variable, declare, block (found and made), kind, update (of one block)
  *     sessions     job, session (lease), sequence (exactly once), clock (which worker is slowest), data_steps
  *     journal      what modules say must be in the redo log
  *     turn         turn (the transaction), actions (what goes out), connection, limit, traffic, pool (memory)
- *     workers      values: cursor, roster, metrics ...
+ *     workers      values: data_cursor, roster, worker_metrics ...
  *     store        where blocks and rows are kept
  */
 #ifndef SERVER_SHARD_H
@@ -78,7 +78,7 @@ uint64_t shard_turn_updated(const struct shard *s);
  */
 void shard_turn_took(struct shard *s, uint64_t start_ns, uint64_t commit_ns, uint64_t answer_ns, uint64_t end_ns);
 
-/* What the shard has kept, for who reads it (timeline.h). */
+/* The spans that the shard has kept, for readers (timeline.h). */
 struct timeline;
 const struct timeline *shard_timeline(const struct shard *s);
 
@@ -103,7 +103,7 @@ enum ps_err shard_data_open(struct shard *s, struct shard_data *data, struct sto
  *
  *     SHARD_SAVE_BEGUN ──► shard_save_next() ──► read and written ──► SHARD_SAVE_PASSED ──► SHARD_SAVE_CLOSE
  *                              ▲                                          │                        │
- *                              └──────────────── not all yet ─────────────┘    SHARD_SAVE_ENDED ◄──┘ last words
+ *                              └──────────────── not all yet ─────────────┘    SHARD_SAVE_ENDED ◄──┘ the end is written
  *
  * At any moment: SHARD_SAVE_ENDED with an error from the glue, or (until SHARD_SAVE_CLOSE) SHARD_SAVE_ABANDONED. */
 
@@ -111,11 +111,11 @@ enum ps_err shard_data_open(struct shard *s, struct shard_data *data, struct sto
  * Returns how many; 0: all were handed out, or there is no save. Handed out in order, to be passed in order. */
 size_t shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, size_t room);
 
-/* Whether something has changed since the instant of the newest complete save, or there is none: for who saves by the
- * clock. SHARD_SAVE saves in any case. */
+/* Whether something has changed since the instant of the newest complete save, or there is none: for a caller that
+ * saves at intervals. SHARD_SAVE saves in any case. */
 bool shard_save_due(const struct shard *s);
 
-/* Nobody may train before a save is complete: what was restored must be on disk. Not kept over a process: ask. */
+/* No worker may train before a save is complete: what was restored must be on disk. Not kept over a process: ask. */
 bool shard_save_awaited(const struct shard *s);
 
 /* ---- Restores (restore.h) ---- */
@@ -130,7 +130,7 @@ bool shard_is_restoring(const struct shard *s, struct ps_error *why);
 /* What lies here is part of a checkpoint, and is not saved. */
 bool shard_is_half_restored(const struct shard *s);
 
-/* Nothing was ever declared here, and no job is known. */
+/* No variable was ever declared here, and no job is known. */
 bool shard_is_empty(const struct shard *s);
 
 /* ---- Replaying (redo.h): after shard_new() over a rebuilt store, before the first event ---- */

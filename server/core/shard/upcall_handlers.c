@@ -1,9 +1,9 @@
-/* The order of effects is part of what the shard does: tests and simulator compare it. */
+/* The order of effects is part of the shard's behaviour: tests and simulator compare it. */
 #include "server/core/shard/upcall_handlers.h"
 
 #include "server/core/shard_state.h"
 
-/* What waits is forgotten first, so that the session has nothing there any more when it is let go. */
+/* Waiting requests are forgotten first, so that the session has nothing there any more when it is let go. */
 static void
 listeners_connection_forgotten(struct shard *s, struct connection *c)
 {

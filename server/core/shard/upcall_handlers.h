@@ -1,4 +1,4 @@
-/* The functions that hear of events of turns and connections (turn/upcalls.h). */
+/* The functions that handle events of turns and connections (turn/upcalls.h). */
 #ifndef SERVER_UPCALL_HANDLERS_H
 #define SERVER_UPCALL_HANDLERS_H
 

@@ -1,5 +1,5 @@
-/* Many wait for the same: workers at one barrier, pulls of one clock. For whom that is is found out once for as long as
- * such waits follow each other, since it may mean to look at every worker of the job. */
+/* Many waits are for the same workers: those at one barrier, those of pulls at one clock. These workers are found once
+ * for a run of such waits, since that may mean looking at every worker of the job. */
 #include "server/core/shard/wait_report.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ struct wait_walk {
     wait_report_visit visit;
     void *arg;
 
-    /* Whom the wait before was for. */
+    /* The workers that the wait before was for. */
     const void *of; /* the job, sync step or barrier */
     uint64_t of_clock;
     uint32_t on_task[WAIT_REPORT_ON_MAX], on_len;
@@ -68,7 +68,7 @@ by_number(const void *a, const void *b)
 }
 
 /* Workers that hold back a step which they must pass: those at an older clock, and those that are not there yet where
- * nobody begins without them. */
+ * none begins without them. */
 static uint32_t
 wait_report_slower_tasks(const struct job *job, uint64_t clock, uint32_t tasks[WAIT_REPORT_ON_MAX])
 {
@@ -82,7 +82,7 @@ wait_report_slower_tasks(const struct job *job, uint64_t clock, uint32_t tasks[W
     return n;
 }
 
-/* True: the wait before was for the same, whom is known. Else walk->on_len is to be found out. */
+/* True: the wait before was for the same workers, which are known. Else walk->on_len is to be found out. */
 static bool
 same_as_before(struct wait_walk *walk, const void *of, uint64_t clock)
 {
@@ -187,9 +187,9 @@ wait_report_in_job(struct wait_walk *walk, const struct job *job)
     return true;
 }
 
-/* ---- For what is no worker ---- */
+/* ---- For other things than workers ---- */
 
-/* A wait of a connection, whoever speaks there; job NULL: it is of none. */
+/* A wait of a connection, of a worker or another peer; job NULL: it is of none. */
 static void
 begin_connection(struct wait_walk *walk, const struct connection *c, const struct job *job, const char *what,
                  uint64_t since_ms)
@@ -222,7 +222,7 @@ wait_report_for_blocks(struct wait_walk *walk, const struct variable *v)
     return true;
 }
 
-/* Declares and attaches. There may be a million variables: they are looked at only where somebody waits for one. */
+/* Declares and attaches. There may be a million variables: they are looked at only where a request waits for one. */
 static bool
 wait_report_for_variables(struct wait_walk *walk)
 {

@@ -1,6 +1,6 @@
-/* Who waits, and for whom or what: pulls, pushes and barriers for other workers; declares, attaches, durable pushes,
- * saves and checkpoints for what the shard itself is about; groups that form for their members. For reports and
- * figures: nothing is changed, no memory is taken. */
+/* Waits, and what each is for: pulls, pushes and barriers for other workers; declares, attaches, durable pushes, saves
+ * and checkpoints for work of the shard itself; groups that form for their members. For reports and figures: nothing is
+ * changed, no memory is taken. */
 #ifndef SERVER_WAIT_REPORT_H
 #define SERVER_WAIT_REPORT_H
 
@@ -16,7 +16,7 @@ struct shard;
 
 struct waiting {
     const char *job; /* "": none */
-    const char *who; /* ""; not a worker, or one without a number: who it is */
+    const char *who; /* ""; a peer that is no worker, or has no number: its name */
     uint32_t task;
     char what[WAIT_REPORT_WHAT_MAX]; /* "pull", "push", "barrier x" ... */
     const char *variable;            /* ""; borrowed until the visit is over, as are job and who */

@@ -1,4 +1,4 @@
-/* The clock goes on without the worker first; then steps and barriers that waited for it alone are looked at. */
+/* The clock goes on without the worker first; then steps and barriers that waited for it alone are reviewed. */
 #include "server/core/shard/worker_exit.h"
 
 #include <inttypes.h>
@@ -54,7 +54,7 @@ worker_exit_finish(struct shard *s, struct session *session)
 
 /* ---- Leases ---- */
 
-/* Nobody waits for it from here on. text: what the others are told; its own connection hears it with this code. */
+/* No worker waits for it from here on. text: sent to the others; its own connection gets it with this code. */
 static void
 worker_exit_lapse(struct shard *s, struct session *session, enum ps_err code, const char *text)
 {
@@ -66,7 +66,7 @@ worker_exit_lapse(struct shard *s, struct session *session, enum ps_err code, co
         sync_step_end_job(s, job, PS_ERR_STEP_FAILED, text);
         pull_end_job(s, job, PS_ERR_STEP_FAILED, text);
     } else if (job_active(job) == 0) {
-        sync_step_end_job(s, job, PS_OK, NULL); /* none but the lost ever knew of them */
+        sync_step_end_job(s, job, PS_OK, NULL); /* only the lost workers knew of them */
     } else {
         sync_step_review(s, job);
     }
@@ -110,7 +110,7 @@ worker_exit_time(struct shard *s)
 {
     uint32_t lapses = 0;
 
-    if (s->now_ms < s->lapse_at || s->draining) /* nobody can come back: that counts from the next start */
+    if (s->now_ms < s->lapse_at || s->draining) /* no worker can come back: leases count from the next start */
         return;
     s->lapse_at = UINT64_MAX;
     for (uint32_t id = 1; id <= s->jobs_len; id++) {

@@ -1,5 +1,5 @@
-/* A worker leaves: it says goodbye, its lease ends, or somebody evicts it. What it waits for is forgotten, its clock
- * holds nobody back any more, and what waited for it is looked at:
+/* A worker leaves: it says goodbye, its lease ends, or it is evicted. Its pending requests are forgotten, its clock
+ * holds no worker back any more, and steps and barriers that waited for it are reviewed:
  *
  *     goodbye ──► its session: SESSION_FINISHED ─┐
  *     lapse ────► its session: SESSION_LAPSED ───┼─► clock ──► barriers ──► steps: one worker fewer to wait for, or,
@@ -12,17 +12,16 @@
 struct shard;
 struct session;
 
-/* The worker said goodbye: its clock holds nobody back. */
+/* The worker said goodbye: its clock holds no other back. */
 void worker_exit_finish(struct shard *s, struct session *session);
 
-/* Somebody wants a live one gone, whatever its lease says: it lapses now, and its connection ends with FENCED. by: who
- * wants that. */
+/* Evict a live worker before its lease ends: it lapses now, and its connection ends with FENCED. by: the evictor. */
 void worker_exit_evict(struct shard *s, struct session *session, const char *by);
 
-/* Lapse what is due, and find out when the next one will be. */
+/* Lapse the sessions that are due, and find out when the next one will be. */
 void worker_exit_time(struct shard *s);
 
-/* Its messages that wait are forgotten: gathers keep the gradients, barriers do not count the arrival. */
+/* Its messages that wait are forgotten: sync steps keep the gradients, barriers do not count the arrival. */
 void worker_exit_forget(struct shard *s, struct session *session);
 
 #endif

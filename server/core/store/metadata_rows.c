@@ -31,7 +31,7 @@ metadata_rows_erase(struct store *store, const char *name)
 
 /* ---- Reading ---- */
 
-/* protobuf-c says NULL to damage and to memory that is not there: whom it asks for memory tells them apart. */
+/* protobuf-c returns NULL both for damage and for lack of memory: the allocator that it is given tells them apart. */
 static void *
 metadata_rows_alloc(void *arg, size_t size)
 {

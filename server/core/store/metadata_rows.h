@@ -1,4 +1,4 @@
-/* What a store says of itself as a whole: whose it is, which save counts, that a restore is under way. Each fact is one
+/* Facts about a store as a whole: its identity, which save counts, that a restore is under way. Each fact is one
  * message under a name, a row of STORE_SHARD. */
 #ifndef SERVER_METADATA_ROWS_H
 #define SERVER_METADATA_ROWS_H
@@ -11,7 +11,7 @@
 
 #define METADATA_ROWS_BYTES_MAX 4000 /* of a packed message: STORE_ROW_ROOM holds it */
 
-/* Within the write transaction. To erase what is not there is well. */
+/* Within the write transaction. Erasing a fact that is not there succeeds. */
 enum ps_err metadata_rows_put(struct store *store, const char *name, const ProtobufCMessage *m) PS_MUST_USE;
 enum ps_err metadata_rows_erase(struct store *store, const char *name) PS_MUST_USE;
 

@@ -95,8 +95,8 @@ struct store_ops {
 
     /* Read all of the last committed state, for loading. In order of (generation, var, block) and of row key. */
     enum ps_err (*each_block)(struct store *s, store_visit_block visit, void *arg);
-    /* The same for who looks at no more than the first STORE_HEAD bytes of each value: there may be no more of it where
-     * data points, though len is the value's. */
+    /* The same for visits that read no more than the first STORE_HEAD bytes of each value: there may be no more of it
+     * where data points, though len is the value's. */
     enum ps_err (*each_head)(struct store *s, store_visit_block visit, void *arg);
     /* The same from this key on, itself included. */
     enum ps_err (*each_block_from)(struct store *s, const struct store_key *from, store_visit_block visit, void *arg);
@@ -111,7 +111,7 @@ struct store_ops {
     void (*reader_close)(struct store_reader *r);
 
     /* Bytes that get(), a snapshot or a walk has lent are about to be read. Where they lie on a disk they may be lost:
-     * PS_ERR_IO then, as long as the system can tell; who reads without asking may end by a signal. */
+     * PS_ERR_IO then, as long as the system can tell; a reader that does not ask may end by a signal. */
     enum ps_err (*fetch)(struct store *s, struct span value);
 
     void (*usage)(struct store *s, struct store_usage *out);
@@ -128,8 +128,8 @@ struct store {
  * rows of a set. */
 #define STORE_ROOM_MAX (128 * MIB)
 
-/* Room that one row of up to 4,000 bytes may take: a page for its value, its leaf, branches, a split. Who asked begin()
- * for this much for each of its rows has them for sure. */
+/* Room that one row of up to 4,000 bytes may take: a page for its value, its leaf, branches, a split. A transaction
+ * that asked begin() for this much for each of its rows can surely write them. */
 #define STORE_ROW_ROOM (7 * 4 * KIB)
 
 /* What one turn of the loop asks for and writes at most, unless a single push needs more. */

@@ -1,4 +1,4 @@
-/* The store in heap memory: its transactions, and what tests do to it. What lies in it: store_mem_cell.h.
+/* The store in heap memory: its transactions, and the faults that tests inject. Its contents: store_mem_cell.h.
  *
  * Places are filled with a pattern before they are lent, since LMDB lends pages that hold old data: code that counts on
  * zeros fails here at once. */
@@ -155,7 +155,7 @@ mem_get(struct store *s, const struct store_key *key, struct span *value)
     return PS_OK;
 }
 
-/* Make a version the cell's pending one; what was pending goes. */
+/* Make a version the cell's pending one; the former pending one is freed. */
 static enum ps_err
 store_mem_replace(struct store_mem *m, const struct store_mem_query *w, size_t size, struct version **out)
 {
@@ -354,7 +354,7 @@ store_mem_new(uint64_t max_bytes)
     return &m->base;
 }
 
-/* ---- What tests do to it ---- */
+/* ---- Faults that tests inject ---- */
 
 void
 store_mem_fail_at(struct store *s, enum store_mem_fail what, uint64_t nth)

@@ -1,4 +1,4 @@
-/* A store in heap memory, for tests and the simulator. It can be told to fail, and to crash back to the last commit.
+/* A store in heap memory, for tests and the simulator. It can be made to fail, and to crash back to the last commit.
  *
  * For one thread: its readers, too, are for the thread that owns it. */
 #ifndef SERVER_STORE_MEM_H
@@ -30,13 +30,13 @@ enum store_mem_fail {
 void store_mem_fail_at(struct store *s, enum store_mem_fail what, uint64_t nth);
 void store_mem_fail_none(struct store *s); /* takes all of these back, and a disk that breaks or is full */
 
-/* The disk of a durable store. Full: begin and commit answer PS_ERR_FULL until it is told otherwise; what a commit
+/* The disk of a durable store. Full: begin and commit answer PS_ERR_FULL until full is false again; what a commit
  * would have written is aborted. */
 void store_mem_full(struct store *s, bool full);
 
 /* The sync of the nth commit from now (1: the next; 0: none) fails: it answers PS_ERR_IO, and from then on the store is
- * untrusted, as store_lmdb_untrusted(). Whether what it wrote is there in the end is not known to who wrote it: `kept`
- * says. It comes to light with store_mem_crash(): until then readers see the state before it. */
+ * untrusted, as store_lmdb_untrusted(). Whether its writes survive is not known to the writer: `kept` decides. It comes
+ * to light with store_mem_crash(): until then readers see the state before it. */
 void store_mem_break_at(struct store *s, uint64_t nth, bool kept);
 bool store_mem_untrusted(struct store *s);
 

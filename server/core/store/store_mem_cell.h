@@ -1,6 +1,6 @@
 /* Inside the store in memory: what its files share.
  *
- *     store_mem.c        write transactions, and what tests do to a store
+ *     store_mem.c        write transactions, and the faults that tests inject
  *     store_mem_cell.c   cells and their versions
  *     store_mem_read.c   snapshots, readers, walks
  *
@@ -46,7 +46,7 @@ struct store_snapshot {
     unsigned refs;
 };
 
-/* A snapshot that is taken anew at each get. */
+/* A snapshot that is taken again at each get. */
 struct store_reader {
     struct store_reader *next;
     struct store_mem *store;
@@ -122,7 +122,7 @@ void version_unlink(struct version *v);
 
 /* It was replaced, or is a tombstone. */
 void version_retire(struct store_mem *m, struct version *v);
-void versions_sweep(struct store_mem *m); /* free those that nobody sees */
+void versions_sweep(struct store_mem *m); /* free those that no snapshot sees */
 
 /* ---- Ops that only read ---- */
 

@@ -1,11 +1,11 @@
 /* Barriers: a name in a job where workers meet. It opens when every task that is neither lapsed nor finished has
  * arrived; one that never joined is waited for.
  *
- * A barrier may have a place in the data (barrier_opened.h). Then who comes to it again when it has opened, in the
- * place of a worker that was lost, passes at once, and so does who comes to an earlier one; and who has gone beyond it,
- * since it waits at a later one or its metrics tell of later data, is not waited for. So workers that are started again
- * do not get out of step with the others, whatever they were killed in. What the metrics come to when it opens is kept.
- */
+ * A barrier may have a place in the data (barrier_opened.h). Then a worker that comes to it after it has opened, in the
+ * place of one that was lost, passes at once, and so does one that comes to an earlier barrier; a worker that has gone
+ * beyond it, since it waits at a later one or its metrics include later data, is not waited for. So workers that are
+ * started again do not get out of step with the others, whatever they were killed in. The sums of the metrics when it
+ * opens are kept. */
 #ifndef SERVER_BARRIER_H
 #define SERVER_BARRIER_H
 
@@ -32,7 +32,7 @@ struct barrier {
 /* A worker arrives with the next sequence. */
 void barrier_arrive(struct shard *s, struct session *session, uint64_t request, const Psd__Barrier *m);
 
-/* Fewer workers are active, or one has come further: open what they held shut. */
+/* Fewer workers are active, or one has come further: open the barriers that waited for these. */
 void barrier_review(struct shard *s, struct job *job);
 
 /* Take an arrival back; it is not resolved. */

@@ -56,8 +56,8 @@ data_open_count(struct shard *s, const struct shard_data *d, const struct shard_
         traffic_pulled(&x->stats, reply->parts_len, reply->payload_len);
 }
 
-/* A restore has begun to write since: what lies there now is of another life of the data, which who asked has not been
- * told of. */
+/* A restore has begun to write since: the values there now are of another life of the data, of which the requester has
+ * not been notified. */
 static bool
 data_open_outlived(const struct shard *s, const struct shard_data *d)
 {

@@ -34,7 +34,8 @@ durable_ack_free(struct durable_ack *h)
     free(h);
 }
 
-/* Who came before it goes out before it: behind what waits for a record that is not written yet, so does this. */
+/* Answers go out in order of arrival: behind one that waits for a record that is not written yet, this one waits for
+ * it, too. */
 static uint64_t
 behind_the_newest(const struct shard *s, uint64_t until)
 {

@@ -1,8 +1,8 @@
 /* Answers of durable pushes, held until the redo log's pieces that they speak of are on disk (redo.h).
  *
- *     applied ──durable_acks_send(), durable_acks_send_data()─► held ─SHARD_DURABLE─► goes out as any other answer
- *                                                                │ SHARD_NOT_DURABLE ──► NOT_DURABLE: applied, not on
- * disk └ the connection is gone: dropped; the worker asks again
+ *     applied ──durable_acks_send() or ─────► held ──SHARD_DURABLE──► goes out as any other answer
+ *               durable_acks_send_data()        │ SHARD_NOT_DURABLE ──► NOT_DURABLE: applied, but not on disk
+ *                                               └ the connection is gone: dropped; the worker asks again
  *
  * They go out in the order in which they came. An answer with values is made when it leaves, from the newest commit, as
  * always. */
@@ -29,7 +29,7 @@ void durable_acks_hold(struct shard *s, struct connection *c, uint64_t until, ui
                        const uint32_t *codes, uint32_t n, const char *text);
 void durable_acks_hold_data(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data);
 
-/* As actions_ack() and actions_data(); at no cost to those that nothing holds. */
+/* As actions_ack() and actions_data(); at no cost to answers that nothing holds. */
 static inline void
 durable_acks_send(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code,
                   const uint32_t *codes, uint32_t n, const char *text)
@@ -58,10 +58,10 @@ void durable_acks_recorded(struct shard *s, uint64_t until);
 /* All pieces before this one are on disk. */
 void durable_acks_release(struct shard *s, uint64_t durable);
 
-/* None of them will be for now. */
+/* No more pieces can be written to disk for now. */
 void durable_acks_fail(struct shard *s, const struct ps_error *why);
 
-/* Nobody is there any more to be told. */
+/* The connection is gone: drop its answers. */
 void durable_acks_forget(struct shard *s, struct connection *c);
 
 /* Visit all, the oldest first, until one visit returns false; which is what it returns then. */

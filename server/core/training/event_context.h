@@ -1,10 +1,10 @@
 /* The context of one event: what its earlier steps leave for its later ones. shard_step() makes it and passes it down
  * as an argument; it ends with the event, and nothing of it is in struct shard.
  *
- *     shard_step() ──► message_take() ──► push_check(): blocks, gradients ──► the push is applied, or joins its gathers
+ *     shard_step() ──► message_take() ──► push_check(): blocks, gradients ──► the push is applied, or joins sync steps
  *
  * Memory that it works in is the shard's (struct event_buffers) and is kept from event to event, since most are alike:
- * in the steady state nothing is allocated. What lies there is of no meaning once the event is over. */
+ * in the steady state nothing is allocated. The contents have no meaning once the event is over. */
 #ifndef SERVER_EVENT_CONTEXT_H
 #define SERVER_EVENT_CONTEXT_H
 

@@ -59,8 +59,8 @@ pending_is_taken(enum ps_err code)
     return code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
 }
 
-/* A durable push is in the log when some of it is, or need not be; one that did not ask to be durable is there all the
- * same when every update that it is in is, since it shared them with one that did. */
+/* A durable push is in the log when some of it is, or need not be; one that did not ask to be durable is there, too,
+ * when every update that it is in is, since it shared them with one that did. */
 static bool
 pending_is_logged(const struct pending *p, enum ps_err code)
 {
@@ -69,7 +69,7 @@ pending_is_logged(const struct pending *p, enum ps_err code)
     return p->durable ? p->logged || code == PS_OK : p->logged && !p->unlogged;
 }
 
-/* What its answer waits for (durable_acks.h). */
+/* The piece that its answer waits for (durable_acks.h). */
 static uint64_t
 pending_record(struct shard *s, const struct pending *p, enum ps_err code)
 {
@@ -89,7 +89,7 @@ pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps
     bool differ;
 
     if (c == NULL || c->id != p->connection)
-        return;               /* who comes back asks again */
+        return;               /* a worker that comes back asks again */
     c->turn = s->turn.number; /* should there be no memory for the answer, it must ask again */
     held_us = shard_trace_held(s, p->barrier != NULL ? TIMELINE_HELD_BARRIER : TIMELINE_HELD_GRADIENTS, p->since_ns,
                                p->session->task, p->clock);

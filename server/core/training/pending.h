@@ -1,5 +1,5 @@
 /* Sequenced messages are resolved: at once, when nothing is to be waited for, or later, when a barrier opens or a
- * push's blocks are done. What that does to the session's numbers is sequence.h's; here is what follows.
+ * push's blocks are done. The effects on the session's numbers are sequence.h's; here is what follows.
  *
  *     pending_resolve_next() ─────────────────────────────────────► sequence_take()    the caller answers
  *     sequence_take_pending() ──► pending_block_done() ─┐
@@ -26,7 +26,7 @@ void pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const
 /* One block of a push is done; the last one resolves it. */
 void pending_block_done(struct shard *s, struct pending *p, uint32_t index, enum ps_err code, const char *text);
 
-/* Who took it has no more to do with it; resolved when its blocks are done. */
+/* The caller that took it is done with it; it is resolved when its blocks are done. */
 void pending_release(struct shard *s, struct pending *p, const char *text);
 
 /* After taking one, with all its effects done: if the session awaited messages before (awaited), this may have been the

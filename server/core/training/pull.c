@@ -119,7 +119,7 @@ may_park(struct shard *s, struct connection *c, uint64_t request, const struct s
     return false;
 }
 
-/* Whose blocks it asks for: a worker's are its own job's, an observer's those of the job that the first is of. */
+/* The job whose blocks are asked for: for a worker its own, for an observer that of the first block. */
 static const struct job *
 job_asked(const struct shard *s, const struct connection *c, const Psd__Pull *m)
 {
@@ -213,7 +213,7 @@ count_wait(struct shard *s, const struct pull *p, enum wait reason)
         traffic_waited_for(s, &w, p->data->var[i]);
 }
 
-/* Out of both lists; what it asked for is the caller's. */
+/* Out of both lists; its data is the caller's. */
 static struct shard_data *
 pull_unpark(struct shard *s, struct job *job, struct pull *p)
 {

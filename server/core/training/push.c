@@ -53,8 +53,8 @@ drop_block(struct shard *s, const Psd__Push *m, size_t i, uint32_t **codes)
     return true;
 }
 
-/* Find places for all blocks before the first is written: when one cannot be had, none was touched. What is too old
- * needs none. */
+/* Find places for all blocks before the first is written: when one cannot be had, none was touched. A gradient that is
+ * too old needs none. */
 static enum ps_err
 touch_all(struct shard *s, const struct event_context *ctx, const Psd__Push *m)
 {
@@ -138,7 +138,7 @@ all_equal(const uint32_t *codes, size_t n)
     return true;
 }
 
-/* What its answer waits for, now that it is resolved with this code. */
+/* The piece that its answer waits for, now that it is resolved with this code. */
 static uint64_t
 push_write_record(struct shard *s, const struct session *session, const Psd__Push *m, enum ps_err code)
 {
@@ -166,7 +166,8 @@ apply_push(struct shard *s, const struct event_context *ctx, struct session *ses
     if (codes != NULL)
         code = PS_ERR_STALE;
     pending_resolve_next_push(s, session, code);
-    /* Of one that was dropped as a whole nothing is there: after a power loss it comes again, to be told so again. */
+    /* Nothing is logged of a push that was dropped as a whole: after a power loss it comes again, and gets that answer
+     * again. */
     until = codes != NULL && all_equal(codes, m->n_var) ? DURABLE_ACKS_NONE : push_write_record(s, session, m, code);
     if (m->want_value)
         pull_answer_now(s, c, until, request, m, codes);
@@ -185,7 +186,7 @@ push_attach(struct pending *p, const struct connection *c, uint64_t request, con
     p->want_value = m->want_value && p->barrier == NULL; /* a barrier has none */
 }
 
-/* The values as they are now: what the first answer held is gone. */
+/* The values as they are now: those of the first answer are gone. */
 static void
 repeat_values(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
               enum ps_err code)
@@ -203,7 +204,7 @@ repeat_values(struct shard *s, struct connection *c, uint64_t until, uint64_t re
     pull_answer_now(s, c, until, request, m, codes);
 }
 
-/* What the answer to one that comes again waits for: the session's newest that is in the redo log is not older. */
+/* The piece that the answer to a repeat waits for: that of the session's newest logged push, which is not older. */
 static uint64_t
 repeat_until(const struct shard *s, const struct session *session, const Psd__Push *m)
 {

@@ -114,8 +114,8 @@ decoded_by_kernel(const struct shard *s, const struct event_context *ctx, const 
     return checked_by_kernel(s, ctx, job, m) && !m->durable && v->kind->takes_halves(v);
 }
 
-/* Whether what the checks have seen must still be there afterwards. What is decoded is decoded once, but for top-k,
- * whose indices are checked first. */
+/* Whether the bytes that were checked must stay as they are afterwards. A payload is decoded once, but for top-k, whose
+ * indices are checked first. */
 static bool
 must_stay(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m)
 {

@@ -1,7 +1,6 @@
 /* An encoded push (PROTOCOL.md, section 12) as float32. All that comes after this knows no encodings: sync steps,
- * updates and the redo log see what a worker would have pushed that does not compress, so a replay gives the same bits.
- * But for float16, which an update may take as it came and decode in passing: a block's worth less to write and read
- * again. */
+ * updates and the redo log see the push of a worker that does not compress, so a replay gives the same bits. But for
+ * float16, which an update may take as it came and decode in passing: a block's worth less to write and read again. */
 #include <inttypes.h>
 
 #include "common/core/codec/codec.h"

@@ -1,4 +1,4 @@
-/* What a gradient counts for. */
+/* The scale of a gradient: by its age and its norm. */
 #include "server/core/shard_state.h"
 #include "server/core/training/push.h"
 

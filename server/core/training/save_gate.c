@@ -1,4 +1,4 @@
-/* Blocks never go back, so what has come to a clock need not be looked at again. */
+/* Blocks never go back, so a block that has come to a clock need not be looked at again. */
 #include "server/core/training/save_gate.h"
 
 #include "server/core/shard_state.h"

@@ -13,7 +13,7 @@ struct save_request;
 /* A save may begin at the end of this turn. */
 bool save_gate_open(const struct shard *s);
 
-/* What was asked for may begin now: a checkpoint's clock is there. In sync this may be a later one than was asked for
+/* The requested save may begin now: a checkpoint's clock is there. In sync this may be a later one than was asked for
  * (save_request.h). */
 bool save_gate_ready(const struct shard *s, struct save_request *r);
 

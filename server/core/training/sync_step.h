@@ -3,10 +3,10 @@
  *     first push at clock c ──► open ──k-th gradient, or all active workers' ──► one update, clock c + 1
  *                                │ all others ticked past c: due ────────────────► the same with what came
  *                                │ a lapse, job says FAIL ──► pushes end with STEP_FAILED, block unchanged
- *                                └ the last active worker lapsed: dropped; who comes next repeats the step
+ *                                └ the last active worker lapsed: dropped; the next worker repeats the step
  *
- * The mean is taken in worker order whatever the order of arrival, so that the bits are the same every time. Due
- * sync steps are closed as the turn's room allows (SHARD_WORK). */
+ * The mean is taken in worker order whatever the order of arrival, so that the bits are the same every time. Due sync
+ * steps are closed as the turn's room allows (SHARD_WORK). */
 #ifndef SERVER_SYNC_STEP_H
 #define SERVER_SYNC_STEP_H
 
@@ -25,7 +25,7 @@ struct block_ref;
 struct sync_step_entry {
     uint32_t task;
     uint32_t index;               /* of the block in its push */
-    struct pending *pending;      /* who is told, or NULL: nobody any more */
+    struct pending *pending;      /* push that is answered, or NULL: none any more */
     float *gradient;              /* NULL: dropped, or still in the receive buffer */
     struct data_cursor_span span; /* of its push's data */
     uint64_t round;               /* of its session then */
@@ -43,7 +43,7 @@ struct sync_step {
     struct sync_step_entry entries[];
 };
 
-/* Of one in this job, in memory. */
+/* Memory of a sync step of this job. */
 static inline size_t
 sync_step_size(const struct job *job)
 {
@@ -73,7 +73,7 @@ void sync_step_free_all(struct shard *s, struct job *job);
 /* NULL when out of memory: the turn has failed. */
 struct sync_step *sync_step_new(struct shard *s, const struct block_ref *ref, uint64_t clock);
 
-/* It is out of its block and its list; what its pushes wait for is the caller's business. */
+/* It is out of its block and its list; its pushes are resolved by the caller. */
 void sync_step_free(struct shard *s, struct sync_step *g);
 
 /* Enough came. */
@@ -88,7 +88,7 @@ uint32_t sync_step_entry_index(const struct sync_step *g, uint32_t task);
 /* Close due sync steps while there is room. False when there was no room for even one. */
 bool sync_step_work(struct shard *s, struct event_context *ctx);
 
-/* All sync steps of a job end; the pushes in them resolve with code (PS_OK: nobody is told). */
+/* All sync steps of a job end; the pushes in them resolve with code (PS_OK: without an answer). */
 void sync_step_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text);
 
 /* Update the block, for which there is room, and end the sync step. now: the gradient that is not copied, or NULL. */

@@ -3,7 +3,7 @@
 #include "server/core/training/pending.h"
 #include "server/core/training/sync_step.h"
 
-/* How every sync step ends, whatever became of its step: tell all whose gradient it holds, and free it. */
+/* How every sync step ends, with its update or without: resolve all pushes in it, and free it. */
 static void
 sync_step_end(struct shard *s, struct sync_step *g, bool logged, enum ps_err code, const char *text)
 {
@@ -94,8 +94,8 @@ sync_step_apply_mean(struct shard *s, struct sync_step *g, const struct block_re
     return finite;
 }
 
-/* The data of all whose gradients are in the update counts in the block; of those of a round that is over there is
- * nothing to know. */
+/* The block counts the data of all workers whose gradients are in the update, except workers of a round that is
+ * over. */
 static void
 sync_step_count_data(struct shard *s, const struct sync_step *g, const struct block_ref *ref)
 {
@@ -120,8 +120,8 @@ sync_step_count_workers(const struct sync_step *g, const struct block_ref *ref)
             traffic_pushed(&g->variable->job->sessions[g->entries[i].task]->stats, 1, block_gradient_bytes(ref));
 }
 
-/* One update from what is there; without one the block's clock goes on all the same. There is room for the block. now:
- * the gradient that is not copied, or NULL. */
+/* One update from what is there; without one the block's clock still goes on. There is room for the block. now: the
+ * gradient that is not copied, or NULL. */
 static enum ps_err
 sync_step_step(struct shard *s, struct event_context *ctx, struct sync_step *g, const float *now)
 {

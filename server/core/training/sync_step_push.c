@@ -35,7 +35,8 @@ copy_gradient(struct shard *s, const float *gradient, uint32_t len, float scale)
     return copy;
 }
 
-/* Its step is done. Whether with it is known only of a worker of before a restart: clock.h, joined_past. */
+/* Its step is done. Whether with this gradient is known only for a worker from before a restart: clock.h,
+ * joined_past. */
 static enum ps_err
 late_code(const struct session *session, uint64_t clock)
 {
@@ -55,7 +56,7 @@ too_late(struct shard *s, struct pending *p, uint32_t index, const struct block_
     pending_block_done(s, p, index, code, NULL);
 }
 
-/* The worker's place in the sync step; NULL when it has one already, or all are taken, and the push was told so. */
+/* The worker's place in the sync step; NULL when it has one already, or all are taken, and the push is resolved so. */
 static struct sync_step_entry *
 take_entry(struct shard *s, struct sync_step *g, struct pending *p, uint32_t index, const struct block_ref *ref)
 {
@@ -70,7 +71,7 @@ take_entry(struct shard *s, struct sync_step *g, struct pending *p, uint32_t ind
     } else if (entry->pending != NULL) {
         pending_block_done(s, p, index, PS_ERR_INVALID, "the block was pushed before at this clock");
     } else if (!data_cursor_span_equal(&entry->span,
-                                       &p->span)) { /* cut otherwise, and nobody heard of it: this one counts */
+                                       &p->span)) { /* cut otherwise, and no worker waits for it: this one counts */
         pool_give(&s->pool, entry->gradient, block_gradient_bytes(ref));
         entry->gradient = NULL;
         return entry;

@@ -123,7 +123,7 @@ actions_log(struct shard *s, enum shard_log_level level, const char *format, ...
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if ((copy = strdup(text)) != NULL) /* else: a line less, nothing else */
+    if ((copy = strdup(text)) != NULL) /* else only this line is lost */
         actions_queue(s, (struct shard_action){.kind = SHARD_LOG, .level = level, .text = copy});
 }
 

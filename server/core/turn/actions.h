@@ -1,4 +1,4 @@
-/* What goes out. Actions gather during a turn and are handed out after its commit; a turn that failed drops its own.
+/* Outgoing actions. They gather during a turn and are handed out after its commit; a turn that failed drops its own.
  * Acks are batched: one frame per connection and turn. */
 #ifndef SERVER_ACTIONS_H
 #define SERVER_ACTIONS_H
@@ -74,7 +74,7 @@ void actions_hand_out(struct shard *s);
 void actions_drop(struct shard *s);
 
 /* Make room for the CLOSE of so many connections and a few more actions, which a turn that fails for want of memory
- * must be able to say. */
+ * must be able to hand out. */
 bool actions_room(struct shard *s, uint64_t connections) PS_MUST_USE;
 
 bool actions_next(struct shard *s, struct shard_action *out);

@@ -1,5 +1,5 @@
-/* Connections as the shard sees them: an id, who speaks there, and what waits for an answer. The machine is drawn in
- * shard.h; CONN_CLOSING is one that was told to close and whose frames are no longer heard. */
+/* Connections as the shard sees them: an id, the peer, and the requests that wait for an answer. The machine is drawn
+ * in shard.h; CONN_CLOSING is one that is to be closed and whose frames are no longer handled. */
 #ifndef SERVER_CONNECTION_H
 #define SERVER_CONNECTION_H
 
@@ -17,7 +17,7 @@ struct connection {
     uint64_t id;
     enum connection_state state;
     struct session *session; /* CONN_WORKER */
-    uint32_t job_id, task;   /* whose it is, to find the session again after a reload */
+    uint32_t job_id, task;   /* its worker's, to find the session again after a reload */
     uint64_t incarnation;
     uint64_t turn; /* the last one that it took part in */
     struct pull *parked;
@@ -31,7 +31,7 @@ struct connection {
     uint64_t rendezvous_request; /* that is answered when its rendezvous is; 0: it waits in none */
     uint64_t opened_ms;
     struct connection *greeting_prev, *greeting_next; /* CONN_NEW: by order of arrival */
-    char *agent;                                      /* CONN_OBSERVER: who it says it is; may be NULL */
+    char *agent;                                      /* CONN_OBSERVER: the name that it gives; may be NULL */
     UT_hash_handle hh;
     char peer[];
 };
@@ -39,7 +39,7 @@ struct connection {
 void connection_open(struct shard *s, uint64_t id, const char *peer);
 struct connection *connection_find(const struct shard *s, uint64_t id);
 
-/* Who speaks there, for people: "host pid", or "". */
+/* The peer's name, for people: "host pid", or "". */
 const char *connection_agent(const struct connection *c);
 
 /* It is gone: forget it. */
@@ -48,7 +48,7 @@ void connection_gone(struct shard *s, struct connection *c);
 /* Send ERROR with request 0, then close. Answers a broken rule of the protocol: counts as a bad peer. */
 void connection_break(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...) PS_PRINTF(4, 5);
 
-/* The same when the peer did nothing wrong: it comes too late, another has its place, the shard cannot. */
+/* The same when the peer did nothing wrong: it comes too late, another has its place, the shard is not able to. */
 void connection_refuse(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...)
     PS_PRINTF(4, 5);
 
@@ -59,10 +59,10 @@ void connection_greeted(struct shard *s, struct connection *c, enum connection_s
 void connection_time(struct shard *s);
 uint64_t connection_next_time(const struct shard *s);
 
-/* Forget what waits there and whose it is. */
+/* Forget the requests that wait there and the session. */
 void connection_forget(struct shard *s, struct connection *c);
 
-/* Close after what was sent; what waits there is forgotten. */
+/* Close after what was sent; requests that wait there are forgotten. */
 void connection_close(struct shard *s, struct connection *c);
 
 void connection_free_all(struct shard *s);

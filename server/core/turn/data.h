@@ -11,7 +11,7 @@ struct shard_data {
     uint64_t clock;        /* of the slowest when the answer was due */
     uint64_t boot;         /* of the data then */
     uint64_t held_us;      /* for other workers */
-    uint32_t job_id, task; /* whose answer it is; job_id 0: no worker's */
+    uint32_t job_id, task; /* the worker that it answers; job_id 0: none */
     uint32_t len;          /* blocks */
     bool with_newer, with_codes;
     uint8_t *head;

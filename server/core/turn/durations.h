@@ -1,4 +1,4 @@
-/* How long things took, counted by length, and what waits here waits for. Pure. */
+/* Durations, counted by length, and the reasons for which requests wait here. Pure. */
 #ifndef SERVER_DURATIONS_H
 #define SERVER_DURATIONS_H
 
@@ -16,7 +16,7 @@ struct durations {
 
 void durations_add(struct durations *d, uint64_t ms);
 
-/* All that a shard makes wait, by what it waits for. Counted when the wait ends, whatever ended it. */
+/* The reasons for which a shard makes requests wait. Counted when the wait ends, whatever ended it. */
 /* clang-format off */
 #define WAIT_LIST(X)                                                             \
     X(BOUND,      "bound")      /* pulls in ssp: for slower workers */           \
@@ -25,7 +25,7 @@ void durations_add(struct durations *d, uint64_t ms);
     X(BARRIER,    "barrier")    /* for the other workers there */                \
     X(DISK,       "disk")       /* answers of durable pushes */                  \
     X(BLOCKS,     "blocks")     /* declares and attaches: until all are made */  \
-    X(SAVE,       "save")       /* who asked for one, until it is complete */    \
+    X(SAVE,       "save")       /* requests for one, until it is complete */     \
     X(CHECKPOINT, "checkpoint") /* the same */
 /* clang-format on */
 

@@ -61,7 +61,7 @@ enum limit {
 uint64_t limit_now(const struct shard *s, enum limit limit, const struct shard_event *event);
 uint64_t limit_max(const struct shard *s, enum limit limit, const struct shard_event *event);
 
-/* How often more was refused: by the core, and by the glue before the core heard of it. */
+/* How often more was refused: by the core, and by the glue before it reached the core. */
 uint64_t limit_refused(const struct shard *s, enum limit limit, const struct shard_event *event);
 
 /* There is no room for one more. Not for those of a connection or worker. */

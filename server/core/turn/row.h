@@ -21,7 +21,7 @@ enum ps_err row_put(struct shard *s, enum store_table table, uint32_t id, const 
 /* The id that a row was written under; 0 when the key is not one. */
 uint32_t row_id(struct span key);
 
-/* What the store's iteration carries along: the first error ends it. */
+/* State of an iteration over the store that loads rows: the first error ends it. */
 struct row_load {
     struct shard *s;
     struct ps_error *e;

@@ -1,5 +1,5 @@
-/* What a save asks of those who write blocks: to leave a value of its instant where it is, and to count what is left
- * behind. How saves begin, erase what was left behind, and end: durability/save.h.
+/* A save's demands on modules that write blocks: leave a value of its instant where it is, and count values left
+ * behind. How saves begin, erase these, and end: durability/save.h.
  *
  *     turn_touch(): save_keeps()? ──no──► the new value goes under the same key
  *                                 └─yes─► under the other one, and the old value is left: save_left(1)

@@ -5,7 +5,7 @@
 uint64_t
 shard_trace_held(struct shard *s, enum timeline_kind kind, uint64_t since_ns, uint32_t task, uint64_t step)
 {
-    if (since_ns >= s->now_ns) /* in one turn: nobody waited */
+    if (since_ns >= s->now_ns) /* in one turn: no wait */
         return 0;
     timeline_add(
         &s->timeline,

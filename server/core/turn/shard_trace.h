@@ -1,4 +1,4 @@
-/* What a shard has done and made wait, in its timeline, for psctl trace. */
+/* A shard's work and waits, recorded in its timeline, for psctl trace. */
 #ifndef SERVER_SHARD_TRACE_H
 #define SERVER_SHARD_TRACE_H
 
@@ -7,7 +7,7 @@
 
 struct shard;
 
-/* Somebody waited here since then, and goes on now. Returns how long, in microseconds, for the answer. */
+/* A request waited here since then, and goes on now. Returns how long, in microseconds, for the answer. */
 uint64_t shard_trace_held(struct shard *s, enum timeline_kind kind, uint64_t since_ns, uint32_t task, uint64_t step);
 
 void shard_trace_saved(struct shard *s, uint64_t since_ns, uint64_t bytes);

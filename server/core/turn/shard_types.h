@@ -1,5 +1,5 @@
-/* What goes into a shard and what comes out: configuration, events, actions and what these carry. It is the part of
- * shard.h that modules below shard/ use as well. */
+/* A shard's inputs and outputs: configuration, events, actions and what these carry. It is the part of shard.h that
+ * modules below shard/ use as well. */
 #ifndef SERVER_SHARD_TYPES_H
 #define SERVER_SHARD_TYPES_H
 
@@ -43,7 +43,7 @@ struct shard_config {
     uint32_t jobs_max, variables_max, sessions_max, barriers_max, parked_max; /* 0: the defaults above */
     uint64_t parked_bytes_max;                                                /* the same */
     uint32_t hello_ms;                                                        /* the same */
-    uint64_t in_flight_bytes_max; /* told to clients; enforced by the glue */
+    uint64_t in_flight_bytes_max; /* sent to clients; enforced by the glue */
     const char *version;          /* of psd, for reports */
     const char *live_dir;         /* for reports */
     uint64_t pid;                 /* for reports */
@@ -77,7 +77,7 @@ enum shard_event_kind {
     SHARD_NOT_DURABLE, /* error: pieces cannot be written now. SHARD_DURABLE comes when they can */
     /* ---- Checkpoints ---- */
     SHARD_RESTORE /* restore: taken over, put it into the store; or error says why it cannot be read. conn, number: as
-                     SHARD_RESTORE_WANTED had them; conn 0: nobody asked */
+                     SHARD_RESTORE_WANTED had them; conn 0: no client asked */
 };
 
 /* The glue's own figures for reports. */
@@ -126,10 +126,10 @@ enum shard_action_kind {
     SHARD_DRAIN_BEGUN,    /* on SHARD_DRAIN, or because a peer asked: take no new connections. May come again */
     SHARD_STOPPED,        /* drained */
     SHARD_SAVE_BEGUN,     /* save: the receiver's. Fetch blocks with shard_save_next() */
-    SHARD_SAVE_CLOSE,     /* all blocks of the save were passed: its last words may be written, not before */
+    SHARD_SAVE_CLOSE,     /* all blocks of the save were passed: its end may be written, not before */
     SHARD_SAVE_ABANDONED, /* the save that runs is not wanted any more: what was read for it may be wrong. No event of
                              it may come after this */
-    SHARD_RESTORE_WANTED, /* conn, number: whose question it is; text: the checkpoint's directory. Open it and give it
+    SHARD_RESTORE_WANTED, /* conn, number: of the request; text: the checkpoint's directory. Open it and give it
                              back with SHARD_RESTORE */
     SHARD_REDO            /* number: pieces of the redo log before this one are committed in the live store */
 };

@@ -1,5 +1,5 @@
-/* What a shard has counted since its process began: for reports and metrics. Counters are those of stats_list.h;
- * pushes and pulls are counted by block. */
+/* Counters of a shard since its process began, for reports and metrics. They are those of stats_list.h; pushes and
+ * pulls are counted by block. */
 #ifndef SERVER_STATS_H
 #define SERVER_STATS_H
 
@@ -9,28 +9,28 @@
 #include "server/core/turn/durations.h"
 #include "server/core/turn/limit.h"
 
-/* Why somebody was denied something. */
+/* Why a peer was denied something. */
 enum denial {
     DENIAL_TOKEN,   /* came without a token, or not with one that is known */
     DENIAL_SILENCE, /* proved nothing in time */
     DENIAL_GARBAGE, /* broke the rules of the proof, or spoke another version */
-    DENIAL_USER,    /* is no user who may use the Unix socket */
+    DENIAL_USER,    /* is no user that may use the Unix socket */
     DENIAL_ROLE,    /* has a role that takes less than was asked for */
     DENIALS
 };
 
-/* Why a TLS handshake came to nothing. */
+/* Why a TLS handshake failed. */
 enum handshake {
-    HANDSHAKE_GONE,        /* the newcomer went without a word: a probe */
+    HANDSHAKE_GONE,        /* the peer closed without sending anything: a probe */
     HANDSHAKE_SILENCE,     /* it was not done in time */
-    HANDSHAKE_PLAIN,       /* the newcomer speaks no TLS */
-    HANDSHAKE_CERTIFICATE, /* it has no certificate, or one that is not believed */
+    HANDSHAKE_PLAIN,       /* the peer speaks no TLS */
+    HANDSHAKE_CERTIFICATE, /* it has no certificate, or one that is not trusted */
     HANDSHAKE_ROOM,        /* there were too many at once */
     HANDSHAKE_OTHER,       /* no version or cipher in common, a message that breaks the rules, or it refused ours */
     HANDSHAKES
 };
 
-/* Why a newcomer could not stay, whoever he is. */
+/* Why a new connection was refused, of any peer. */
 enum connection_refusal {
     REFUSAL_CONNECTIONS, /* --connections-max */
     REFUSAL_DESCRIPTORS,

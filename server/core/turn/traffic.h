@@ -1,5 +1,5 @@
-/* Traffic: what one worker, or one variable, has sent and got, and how long it was waited there, since the process
- * began: plain counters, raised where the shard's own are (stats.h). */
+/* Traffic: what one worker, or one variable, has sent and received, and how long requests waited for it, since the
+ * process began: plain counters, raised where the shard's own are (stats.h). */
 #ifndef SERVER_TRAFFIC_H
 #define SERVER_TRAFFIC_H
 
@@ -71,10 +71,10 @@ struct traffic_wait {
     uint64_t number; /* of this one among all */
 };
 
-/* For all, and for who waited; x NULL: that was no worker. */
+/* Count it for the shard, and for the session that waited; x NULL: that was no worker. */
 struct traffic_wait traffic_waited(struct shard *s, struct session *x, enum wait reason, uint64_t since_ms);
 
-/* For a variable that it was about: once, however often it is named. */
+/* Count it for a variable that it was about: once, however often that is named. */
 void traffic_waited_for(struct shard *s, const struct traffic_wait *w, uint32_t var);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a turn may write, and where. Blocks are written as events come; rows are linked in lists of the marked. */
+/* The writes of a turn: how much, and where. Blocks are written as events come; rows are linked in lists of the
+ * marked. */
 #include "server/core/turn/turn.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The turn: one write transaction over the events between two commits.
  *
- * It begins lazily, when the first block is written, and asks the store for STORE_ROOM_TURN of room; what would pass
- * that waits for the next turn. Rows (jobs, variables, sessions) are marked as they change and written once, at the
- * end. Whatever cannot be done in the middle of a turn fails the turn: nothing of it will have happened.
+ * It begins lazily, when the first block is written, and asks the store for STORE_ROOM_TURN of room; an event that
+ * would pass that waits for the next turn. Rows (jobs, variables, sessions) are marked as they change and written once,
+ * at the end. A failure in the middle of a turn fails the turn: nothing of it will have happened.
  *
  *              first block          TURN_WAIT: no room left, end the turn
  *     (idle) ──────────────► begun ───────────────────────────────────────► committed ──► (idle, next number)

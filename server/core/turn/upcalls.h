@@ -1,12 +1,12 @@
-/* Upcalls: events of turns and connections that modules above them must hear of at once (Clark, SOSP 1985). Calls go
- * down, from shard.c to the store; these three alone come up, each from one place, to one function of
+/* Upcalls: events of turns and connections of which modules above them must be notified at once (Clark, SOSP 1985).
+ * Calls go down, from shard.c to the store; these three alone come up, each from one place, to one function of
  * upcall_handlers.c:
  *
  *     turn_begin()         ──store_full──────────► save_left: erases values that saves left behind
  *                                                  save: the one that runs is given up, if the room is needed
  *     turn_touch()         ──turn_full───────────► save: is given up
  *     connection_forget()  ──connection_forgotten► pulls, declares, requests for saves, answers that wait for the
- *                                                  disk, meetings, session: in this order
+ *                                                  disk, rendezvous, session: in this order
  *
  * The table is constant and the same for all shards. */
 #ifndef SERVER_UPCALLS_H

@@ -4,16 +4,16 @@
  *                                                     └── the resolved set ─────────┘
  *
  * A process that starts again knows from them which of the messages that come again it must not take twice. After a
- * rollback they are what is there of this worker although it lies past its row's last_seq, along with the durable
- * pushes that were replayed: survivors. The welcome tells which, and how they went, so that the worker neither sends
- * them again nor counts them as lost.
+ * rollback they are, with the durable pushes that were replayed, the worker's pushes that are there although they lie
+ * past its row's last_seq: survivors. The welcome lists them with their outcomes, so that the worker neither sends them
+ * again nor counts them as lost.
  *
  *     rolled back ──replay──► survivors, in the numbers of the boot before ──the worker sends its first message, in
  *     numbers that follow last_seq──► they are forgotten, and its row belongs to this boot
  *
- * The numbers are those of the boot that the session's row names: a client that has numbered its messages anew since,
- * after a welcome of a later boot, has no message among them. Outcomes other than OK are among the session's outcomes
- * other than OK (sequence.h). */
+ * The numbers are those of the boot that the session's row names: a client that has numbered its messages again since,
+ * after a welcome of a later boot, has no message among them. Outcomes other than OK are in the session's outcomes
+ * (sequence.h). */
 #ifndef SERVER_RESOLVED_SET_H
 #define SERVER_RESOLVED_SET_H
 

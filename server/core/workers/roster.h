@@ -1,10 +1,10 @@
-/* Which of a job's workers have ever joined, so that who looks at all of them pays for those, not for the tens of
+/* Which of a job's workers have ever joined, so that a walk over them costs as much as these, not as the tens of
  * thousands that the job may have. Two levels of bits: one for each worker, and one for each word of these that is not
  * empty.
  *
  *     for (uint32_t task = roster_next(r, 0); task != ROSTER_END; task = roster_next(r, task + 1))
  *
- * comes by them in order. */
+ * visits them in order. */
 #ifndef SERVER_ROSTER_H
 #define SERVER_ROSTER_H
 

@@ -1,12 +1,12 @@
-/* The metrics of a worker, which are what it has summed up since its task began (losses, rows, ...), as its
- * ticks brought it, and the sum over all workers of a job. Only shard 0 is told.
+/* The metrics of a worker: its sums since its task began (losses, rows, ...), as its ticks brought them, and the sum
+ * over all workers of a job. Only shard 0 receives them.
  *
  *     TICK(metrics) ──► the session, and its row in the tick's transaction ──► WELCOME, reports
  *
  * A tick brings the whole sums, not what was added: one that comes again, or that had been rolled back, makes them what
- * they are and counts nothing twice. With them is kept up to where the task's data is in them, so that who takes the
- * task over and does a step again knows whether it is counted. A new incarnation of the worker keeps both, a new round
- * (clock.h) begins from nothing. */
+ * they are and counts nothing twice. With them is kept up to where the task's data is in them, so that a worker that
+ * takes the task over and does a step again knows whether it is counted. A new incarnation of the worker keeps both, a
+ * new round (clock.h) begins from nothing. */
 #ifndef SERVER_WORKER_METRICS_H
 #define SERVER_WORKER_METRICS_H
 
@@ -22,7 +22,8 @@ struct worker_metrics {
     bool logged;                    /* the redo log has them */
 };
 
-/* What a tick, or a row, says: no values are none any more, NULL changes nothing. Checked: at most WIRE_METRICS_MAX. */
+/* Take over those of a tick or a row: no values are none any more, NULL changes nothing. Checked: at most
+ * WIRE_METRICS_MAX. */
 void worker_metrics_take(struct worker_metrics *m, const Psd__Metrics *said);
 
 /* As a message, which borrows from m; NULL when there are none. */
