@@ -131,6 +131,7 @@ crash
 # activated LIST: psd behind a socket of systemd's on a port that was free, for a cluster of which LIST says where it is.
 activated() {
   rm -f "$work/ready"
+  : >"$work/err" # the line that is waited for is not that of the one before
   PSD_TEST_MARK=$mark PSD_SHARDS=$1 RUNTIME_DIRECTORY=$runtime systemd-socket-activate -l "127.0.0.1:$port" -E PSD_SHARDS \
     -E RUNTIME_DIRECTORY -E PSD_TEST_MARK "$PSD_BIN" --memory 256MiB --ready-file "$work/ready" >"$work/out" 2>"$work/err" </dev/null &
   psd=$!
