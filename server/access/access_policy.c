@@ -12,7 +12,7 @@
 
 /* ---- --unix-users ---- */
 
-/* A number, or a name that this machine knows. */
+/* text: a user's number, or a name that this machine knows. */
 static enum ps_err
 find_user(const char *name, uid_t *uid, struct ps_error *e)
 {
@@ -93,7 +93,7 @@ access_policy_finish(struct access_policy *g)
     keyring_finish(&g->ring);
 }
 
-/* Without a restart nobody is let in who was not: what listens has been looked at. */
+/* A reload must not admit connections that were refused before: sockets were checked when they began to listen. */
 static enum ps_err
 check_fresh(const struct access_policy *was, const struct access_policy *is, struct ps_error *e)
 {
@@ -134,7 +134,7 @@ access_policy_reload(struct access_policy *g, const struct options *o, access_po
     return PS_OK;
 }
 
-/* ---- Who, and where ---- */
+/* ---- Decisions ---- */
 
 bool
 access_policy_authenticates(const struct access_policy *g)

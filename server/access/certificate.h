@@ -1,4 +1,4 @@
-/* A certificate that psd shows on some of its sockets: whom it names and when it ends, for logs and metrics. Glue.
+/* A certificate that psd presents on some of its sockets: its name and when it ends, for logs and metrics. Glue.
  *
  *     certificate_read(&c, tls)        // whenever its file was read
  *     certificate_watch(&c, "HTTP")    // and whenever it could have been: a line in the log where its end is near */
@@ -8,7 +8,7 @@
 #include "common/core/base/base.h"
 #include "common/net/tls.h"
 
-#define CERTIFICATE_SOON_DAYS 14 /* as the alert has it */
+#define CERTIFICATE_SOON_DAYS 14 /* the same as in the alert */
 
 struct certificate {
     char shows[TLS_SHOWS_MAX]; /* as tls_shows(); "": there is none */
@@ -20,7 +20,7 @@ void certificate_read(struct certificate *c, const struct tls *t);
 /* "ends within 3 days", "has expired"; false: its end is far, or not known, or there is none. */
 bool certificate_warning(uint64_t ends, uint64_t now, char *out, size_t size);
 
-/* sockets: whose it is, "TCP". */
+/* sockets: which ones present it, "TCP". */
 void certificate_watch(const struct certificate *c, const char *sockets);
 
 #endif

@@ -101,9 +101,9 @@ http_tokens_read(struct http_tokens *t, const char *path, const struct keyring *
     return err;
 }
 
-/* ---- Looking ---- */
+/* ---- Checking ---- */
 
-/* All are looked at, whichever it is. */
+/* Compares with all tokens, whichever matches, so that the time does not depend on it. */
 static bool
 is_known(const struct http_tokens *t, const char *token, size_t n)
 {
