@@ -1,8 +1,8 @@
 /* Turns: events of one loop iteration are stepped as they come; the check handle, right after poll, ends the turn.
  * Events that come at another time (a connection closed, a timer) keep the loop from sleeping, so that the check handle
- * comes at once. Time passes for the shard after what has arrived was read: when psd itself stood still for a while,
- * what its workers said meanwhile counts before their silence does. While actions are performed no event may be
- * stepped: what conn tells then comes through the loop. */
+ * comes at once. Time passes for the shard after what has arrived was read: when psd itself did not run for a while,
+ * messages that its workers sent meanwhile count before their leases are checked. While actions are performed no event
+ * may be stepped: what conn reports then comes through the loop. */
 #include "server/daemon/daemon.h"
 
 #include <inttypes.h>
@@ -63,11 +63,11 @@ daemon_close(struct daemon *d)
     uv_close((uv_handle_t *)&d->watchdog, NULL);
     uv_close((uv_handle_t *)&d->save_schedule.timer, NULL);
     uv_close((uv_handle_t *)&d->hangup, NULL);
-    uv_unref((uv_handle_t *)&d->term); /* a second one still ends us at once */
+    uv_unref((uv_handle_t *)&d->term); /* a second one still ends the process at once */
     uv_unref((uv_handle_t *)&d->interrupt);
 }
 
-/* The shard lets everybody go; nobody new comes. */
+/* The shard releases its workers; no new connection is accepted. */
 static void
 begin_draining(struct daemon *d)
 {
@@ -136,7 +136,7 @@ wake_set(struct daemon *d)
         uv_timer_start(&d->wake, on_wake, due > now ? due - now : 0, 0);
 }
 
-/* On a single processor polling keeps from running who would speak. */
+/* On a single processor polling would keep the workers from running. */
 static uint64_t
 polling_most_ns(const struct daemon *d)
 {
@@ -185,14 +185,14 @@ idle_set(struct daemon *d)
         uv_idle_start(&d->idle, on_idle);
 }
 
-/* For the timeline; 0 without one. */
+/* The time for the timeline; 0 without one. */
 static uint64_t
 stamp_ns(const struct daemon *d)
 {
     return d->options->timeline > 0 ? uv_hrtime() : 0;
 }
 
-/* speaker: as peers_flush() has it. */
+/* speaker: see peers_flush(). */
 static void
 end_turn(struct daemon *d, uint64_t speaker)
 {
@@ -219,8 +219,8 @@ end_turn(struct daemon *d, uint64_t speaker)
         daemon_close(d);
 }
 
-/* Values that waited for more, which did not come. They left in no turn: traces do not show it, and the silence begins
- * when it is done. */
+/* Sends values that waited to be gathered with more, which did not come. That belongs to no turn: traces do not show
+ * it, and the quiet time begins when it is done. */
 static void
 flush_rest(struct daemon *d)
 {
@@ -325,7 +325,7 @@ apply_reloadable(struct daemon *d)
     wake_set(d);
 }
 
-/* Who came with a token that is gone goes, too. */
+/* Connections whose token was removed are closed, too. */
 static void
 token_gone(void *arg, const struct key *gone)
 {
@@ -368,8 +368,8 @@ on_hangup(uv_signal_t *signal, int number)
     sd_notify_reloaded();
 }
 
-/* Shard and store keep an eighth and some turns' room for updates to move to, so that from about here on new variables
- * are refused. */
+/* Shard and store reserve an eighth, and the space of some turns, as free pages for updates, so that from about here on
+ * new variables are refused. */
 static void
 check_room(struct daemon *d)
 {
@@ -410,8 +410,8 @@ on_housekeeping(uv_timer_t *timer)
 
 /* ---- Life ---- */
 
-/* Where libuv cannot make its table of descriptors larger it aborts. This ends as well, but says why, and the next
- * process finds all that was committed. */
+/* Where libuv cannot make its table of descriptors larger it aborts. This ends the process as well, but logs why, and
+ * the next process finds all that was committed. */
 static void *
 realloc_or_end(void *memory, size_t size)
 {
@@ -453,7 +453,7 @@ serve_figures(struct daemon *d)
                 d);
 }
 
-/* The loop hears them only when it runs. */
+/* The loop receives signals only when it runs: one that came before is found here. */
 static enum ps_err
 listen_to_stops(struct daemon *d, struct ps_error *e)
 {
@@ -500,14 +500,14 @@ daemon_run(struct daemon *d)
 void
 daemon_finish(struct daemon *d)
 {
-    if (d->check.data == NULL) /* the loop never was */
+    if (d->check.data == NULL) /* the loop was never set up */
         return;
     shard_trace_file_write(d->shard, (uint32_t)d->options->shard);
     daemon_close(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
-    restore_requests_stop(d); /* what the last turns have brought */
+    restore_requests_stop(d); /* requests of the last turns */
     conn_pool_finish(&d->pool);
     tls_listener_finish(&d->tls);
     save_schedule_finish(d);

@@ -5,17 +5,17 @@
  *     read callback    frame → shard_step()                          peer.c
  *     end of the turn  shard_commit(), perform actions, flush        daemon.c
  *
- *                      listening          TERM, INT, DRAIN            shard says stopped       all connections closed
+ *                      listening          TERM, INT, DRAIN            shard has stopped        all connections closed
  *     DAEMON_STARTING ──────────► DAEMON_SERVING ────────► DAEMON_DRAINING ───────────► DAEMON_CLOSING ────────► gone
- *                                      │ HUP: options again           (save_schedule.h: what has changed is saved
- * first) └──┘
+ *                                      │ HUP: options again           (save_schedule.h: changes are saved first)
+ *                                      └──┘
  *
  * Modules: open_stores (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that
- * accept), socket_activation (those that systemd has opened), access_policy (who has to prove what; keyring_file), peer
- * (one connection), tls_listener (TLS), in_flight (the memory cap), save_schedule (when), saver (how: a thread of its
- * own), restore_requests (checkpoints that come back), daemon_stats (for reports and metrics), http (metrics and
- * health, on a thread of its own), notify (telling launchers and systemd), options, log; live_dir, durable_dir,
- * env_pair (what lies where, and whether to believe it). */
+ * accept), socket_activation (those that systemd has opened), access_policy (what connections have to prove;
+ * keyring_file), peer (one connection), tls_listener (TLS), in_flight (the memory cap), save_schedule (when to save),
+ * saver (how: a thread of its own), restore_requests (restores from checkpoints), daemon_stats (for reports and
+ * metrics), http (metrics and health, on a thread of its own), notify (reports to launchers and systemd), options, log;
+ * live_dir, durable_dir, env_pair (which data lies where, and whether it is valid). */
 #ifndef SERVER_DAEMON_H
 #define SERVER_DAEMON_H
 
@@ -47,8 +47,8 @@ struct daemon {
     struct shard *shard;
     const char *live_dir;
     struct http *http;                         /* borrowed, or NULL */
-    struct access_policy *policy;              /* borrowed: who is let in */
-    const struct activated_sockets *activated; /* borrowed: sockets that were opened for us */
+    struct access_policy *policy;              /* borrowed: which connections are admitted */
+    const struct activated_sockets *activated; /* borrowed: sockets that were opened for this process */
 
     uv_loop_t loop;
     struct conn_pool pool;
@@ -56,22 +56,22 @@ struct daemon {
     uv_idle_t idle;  /* keeps the loop from sleeping: background work, an open turn, polling */
     uv_timer_t wake; /* the shard's next time */
     uv_timer_t housekeeping;
-    uv_timer_t watchdog; /* systemd's signs of life, while it wants them */
+    uv_timer_t watchdog; /* keep-alives to systemd, while it wants them */
     uv_signal_t term, interrupt, hangup;
 
     enum daemon_state state;
     bool turn_open, performing;
-    bool signalled; /* TERM or INT came: the next one ends us at once */
-    bool time_due;  /* the shard is told in this round of the loop, after what has arrived */
+    bool signalled; /* TERM or INT came: the next one ends the process at once */
+    bool time_due;  /* SHARD_TIME is due in this iteration of the loop, after what has arrived */
     uint64_t wake_at_ms;
     struct adaptive_spin spin;
-    uint64_t quiet_ns, poll_until_ns; /* when the last turn ended, 0: one is on; until when the loop polls */
-    uint64_t turn_ns;                 /* when the one that is on began */
+    uint64_t quiet_ns, poll_until_ns; /* when the last turn ended, 0: one is open; until when the loop polls */
+    uint64_t turn_ns;                 /* when the open turn began */
 
     struct listener *listeners;
     struct peer *peers;       /* hash by id */
-    struct peer *flush_first; /* have something queued: in this turn, or values that gather */
-    struct peer *turn_first;  /* had their share of this turn */
+    struct peer *flush_first; /* with something queued: in this turn, or values that gather */
+    struct peer *turn_first;  /* those that had their share of this turn */
     uint64_t turn;
     /* To find out whether connections share the turns: the last turn with a message, and the connection that its first
      * message came on. A second connection in the same turn makes the next PEER_SHARED_TURNS turns shared. */
@@ -85,16 +85,16 @@ struct daemon {
     uint64_t denied_log_ms, refused_log_ms, accept_log_ms, full_log_ms,
         commit_log_ms;          /* when such a line was last written */
     uint64_t refused[REFUSALS]; /* newcomers */
-    bool crowded;               /* the live directory is nearly full, and was told so */
-    bool unlinked;              /* the live directory is gone, and was told so */
-    char status[128];           /* what systemd was last told */
+    bool crowded;               /* the live directory is nearly full, and that was logged */
+    bool unlinked;              /* the live directory is gone, and that was logged */
+    char status[128];           /* the status last sent to systemd */
 
     /* Read the options again, for SIGHUP. */
     enum ps_err (*reload)(struct options *fresh, struct ps_error *e);
 };
 
 /* Set up the loop, start the saver and listen. start, store, shard and options stay the caller's. On failure one
- * sentence, and daemon_finish() is owed all the same. */
+ * sentence, and daemon_finish() is owed also then. */
 enum ps_err daemon_start(struct daemon *d, struct ps_error *e) PS_MUST_USE;
 
 /* Serve until stopped. */

@@ -7,7 +7,7 @@
 #include "server/http/http.h"
 #include "server/process/descriptors.h"
 
-/* Those that cost nothing. */
+/* Figures that are cheap to measure. */
 static void
 read_glue(const struct daemon *d, struct shard_figures *out)
 {

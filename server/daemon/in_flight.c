@@ -34,7 +34,7 @@ bool
 in_flight_admit(struct in_flight *f, struct in_flight_part *p, uint64_t len)
 {
     ps_assert(p->wanted == 0);
-    /* Those who wait come first, or a stream of small payloads would keep a large one out for ever. */
+    /* Payloads that wait come first, or a stream of small ones would keep a large one waiting for ever. */
     if (f->first == NULL && in_flight_fits(f, p, len)) {
         in_flight_enter(f, p, len);
         return true;
@@ -74,7 +74,7 @@ in_flight_unqueue(struct in_flight *f, struct in_flight_part *p)
     p->wanted = 0;
 }
 
-/* In order of arrival; past one that waits for its own connection's answers others may go. */
+/* In order of arrival; a payload that waits for its own connection's answers may be overtaken. */
 struct in_flight_part *
 in_flight_next(struct in_flight *f)
 {

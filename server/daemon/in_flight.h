@@ -1,14 +1,14 @@
-/* The cap on messages in memory: how many bytes each connection and all together hold, and who waits for room. Pure.
+/* The cap on messages in memory: how many bytes each connection and all together hold, and which connections wait for
+ * memory. Pure.
  *
  * Counted are payloads that are being read (from the moment their frame's header says how long they are) and answers
  * that wait to be sent. A payload that does not fit is not read until others have gone: its connection is paused and
- * waits its turn, so memory does not grow and nobody is turned away. One payload is let in even past the cap when no
- * other is being read, so that answers that nobody fetches cannot stop everything.
+ * waits its turn, so memory does not grow and no connection is refused. One payload is admitted even past the cap when
+ * no other is being read, so that answers that no peer fetches cannot stop everything.
  *
  *     if (!in_flight_admit(&all, &mine, len)) pause reading;     // at the frame's metadata
  *     in_flight_leave(&all, &mine, len)                          // the frame was dealt with
- *     while ((next = in_flight_next(&all)) != NULL) resume(next) // room may have come
- */
+ *     while ((next = in_flight_next(&all)) != NULL) resume(next) // memory may be free again */
 #ifndef SERVER_IN_FLIGHT_H
 #define SERVER_IN_FLIGHT_H
 
@@ -17,23 +17,23 @@
 /* One connection's part; zeroed at first. */
 struct in_flight_part {
     uint64_t incoming, outgoing; /* bytes */
-    uint64_t wanted;             /* of the payload that waits for room; 0: none does */
-    struct in_flight_part *next; /* in the queue of those who wait */
+    uint64_t wanted;             /* of the payload that waits for memory; 0: none does */
+    struct in_flight_part *next; /* in the queue of those that wait */
 };
 
 struct in_flight {
     uint64_t max, part_max;
     uint64_t incoming, outgoing;
-    uint64_t waits, part_waits; /* how often one waited for room: of the whole, or of its own cap */
+    uint64_t waits, part_waits; /* how often a payload waited: for the total cap, or its connection's */
     struct in_flight_part *first, **end;
 };
 
 void in_flight_init(struct in_flight *f, uint64_t max, uint64_t part_max);
 
-/* A payload of len bytes comes in. False: it must wait, and is queued; in_flight_next() will name it. */
+/* A payload of len bytes arrives. False: it must wait, and is queued; in_flight_next() will return it. */
 bool in_flight_admit(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
-/* A payload that was admitted is dealt with. */
+/* A payload that was admitted has been handled. */
 void in_flight_leave(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
 /* The next one that waited and is admitted now, or NULL. */

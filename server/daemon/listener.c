@@ -1,5 +1,5 @@
-/* Names are looked up once, at start, without the loop. A Unix socket's file that nobody listens on (a crash left it)
- * is replaced; one that somebody listens on, or a file that is no socket, is not. */
+/* Names are looked up once, at start, without the loop. A Unix socket's file that no process listens on (a crash left
+ * it) is replaced; one that a process listens on, or a file that is no socket, is not. */
 #include "server/daemon/listener.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ on_connection(uv_stream_t *stream, int status)
     struct listener *l = stream->data;
     struct daemon *d = l->daemon;
 
-    /* Out of descriptors: libuv has closed the newcomer with the help of a spare one. */
+    /* Out of descriptors: libuv has accepted the connection with a spare one, and closed it. */
     if (status != 0) {
         d->refused[REFUSAL_DESCRIPTORS] += status == UV_EMFILE || status == UV_ENFILE;
         if (daemon_may_log(d, &d->accept_log_ms))
@@ -64,7 +64,7 @@ listener_new(struct daemon *d, bool is_unix)
     return l;
 }
 
-/* Before it listens: who connects may send before it is accepted. */
+/* Called before it listens: a client may send as soon as it is connected, before it is accepted. */
 static void
 listener_refuse_descriptors(const struct listener *l)
 {
@@ -103,7 +103,7 @@ bind_tcp(struct listener *l, const char *host, uint16_t port)
     return status;
 }
 
-/* Bound, and nobody has come yet. */
+/* The socket is bound, and does not listen yet. */
 static enum ps_err
 check_place(const struct listener *l, struct ps_error *e)
 {
@@ -126,7 +126,7 @@ listen_tcp(struct daemon *d, const char *text, const struct address *address, st
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     snprintf(l->address, sizeof l->address, "%s", text);
     status = bind_tcp(l, address->host, address->port);
-    if (status == UV_EAFNOSUPPORT && strcmp(address->host, "::") == 0) /* "everywhere", on a host without IPv6 */
+    if (status == UV_EAFNOSUPPORT && strcmp(address->host, "::") == 0) /* all interfaces, on a host without IPv6 */
         status = bind_tcp(l, "0.0.0.0", address->port);
     if (status == 0 && (err = check_place(l, e)) != PS_OK)
         return err;
@@ -141,7 +141,7 @@ listen_tcp(struct daemon *d, const char *text, const struct address *address, st
 
 /* ---- Unix ---- */
 
-/* Somebody answers there; or we cannot know, and leave it. */
+/* A process answers there; or that cannot be found out, and the file stays. */
 static bool
 is_alive(const struct sockaddr_un *address)
 {
@@ -198,9 +198,9 @@ listen_unix(struct daemon *d, const char *path, struct ps_error *e)
     return PS_OK;
 }
 
-/* ---- Handed over ---- */
+/* ---- Sockets handed over ---- */
 
-/* Bound already, by another process, which also removes a Unix socket's file. */
+/* The socket is bound already, by another process, which also removes a Unix socket's file. */
 static enum ps_err
 listen_activated(struct daemon *d, const struct activated_socket *s, struct ps_error *e)
 {
@@ -224,7 +224,7 @@ listen_activated(struct daemon *d, const struct activated_socket *s, struct ps_e
     return PS_OK;
 }
 
-/* The list that workers have says where this shard is; who opened the sockets has not read it. */
+/* The workers' list says where this shard is; the process that opened the sockets has not read it. */
 static void
 compare_ports(const struct daemon *d)
 {
@@ -256,7 +256,7 @@ listen_all_activated(struct daemon *d, struct ps_error *e)
     return err;
 }
 
-/* ---- All ---- */
+/* ---- All listeners ---- */
 
 static enum ps_err
 listen_one(struct daemon *d, const char *text, struct ps_error *e)

@@ -1,4 +1,5 @@
-/* Sockets that accept: TCP and Unix, handed over by who started psd, or from addresses as options give them. */
+/* Sockets that accept: TCP and Unix, handed over by the process that started psd, or opened at the addresses that
+ * options give. */
 #ifndef SERVER_LISTENER_H
 #define SERVER_LISTENER_H
 
@@ -16,15 +17,15 @@ struct listener {
     struct listener *next;
     bool is_unix;
     bool was_activated;
-    bool waits;                /* a newcomer, for memory */
+    bool waits;                /* a new connection waits for memory */
     char address[ADDRESS_MAX]; /* the real one: "127.0.0.1:41234", "unix:/run/psd.sock" */
 };
 
 /* Listen on all that was handed over, and on what --listen and --unix name of the kinds that were not. One sentence on
- * failure; listeners_close() is owed all the same. */
+ * failure; listeners_close() is owed also then. */
 enum ps_err listeners_open(struct daemon *d, struct ps_error *e) PS_MUST_USE;
 
-/* Try again to accept those for whom there was no memory. */
+/* Try again to accept connections for which there was no memory. */
 void listeners_again(struct daemon *d);
 
 /* Accept no more. Calling it again is allowed. */

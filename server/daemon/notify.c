@@ -19,8 +19,8 @@ on_watchdog(uv_timer_t *timer)
     sd_notify_send("WATCHDOG=1");
 }
 
-/* Twice in the time that WATCHDOG_USEC allows, from the loop that does the work: stuck, it falls silent. Without
- * WATCHDOG_USEC, or when that is meant for another process, never. */
+/* The watchdog's interval: twice in the time that WATCHDOG_USEC allows, from the loop that does the work, so that a
+ * loop that is stuck sends nothing. Without WATCHDOG_USEC, or when that is meant for another process, never. */
 static void
 watchdog_start(struct daemon *d)
 {

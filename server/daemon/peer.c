@@ -1,10 +1,10 @@
-/* A frame, happily: conn reads it; at its metadata the payload is admitted to the memory cap; when it is whole the
+/* A frame that succeeds: conn reads it; at its metadata the payload is admitted to the memory cap; when it is whole the
  * shard gets it (borrowing the bytes) and the payload leaves the cap.
  *
- * A connection ends in one of three ways, and the shard hears of each exactly once (SHARD_CLOSED):
- *     the stream ended or failed     conn says ended: the shard is told, the connection is closed
- *     its bytes were no frame        the shard is told why (SHARD_BROKEN), answers with ERROR and asks to close
- *     the shard asks to close        what is queued goes out first; the shard is told when it is gone */
+ * A connection ends in one of three ways, and the shard is notified of each exactly once (SHARD_CLOSED):
+ *     the stream ended or failed     conn reports it: the shard is notified, the connection is closed
+ *     its bytes were no frame        the shard receives why (SHARD_BROKEN), answers with ERROR and asks to close
+ *     the shard asks to close        what is queued is sent first; the shard is notified when it is closed */
 #include "server/daemon/peer.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ peer_resume(struct peer *p)
 
 /* ---- Shares of a turn ---- */
 
-/* A message of p has come. True: turns are shared with other connections now (daemon.h). */
+/* A message of p has arrived. True: turns are shared with other connections now (daemon.h). */
 static bool
 peer_shares_turn(struct peer *p)
 {
@@ -38,7 +38,7 @@ peer_shares_turn(struct peer *p)
     return d->turn < d->shared_until;
 }
 
-/* A message that costs more to handle than to send. */
+/* Counts a message that costs more to handle than to send. */
 static void
 count_small(struct peer *p, uint32_t share)
 {
@@ -74,7 +74,7 @@ peers_next_turn(struct daemon *d)
     }
 }
 
-/* ---- Room for payloads ---- */
+/* ---- Memory for payloads ---- */
 
 static void
 payload_leave(struct peer *p)
@@ -115,7 +115,7 @@ peers_admit(struct daemon *d)
     }
 }
 
-/* All of the payload lay in what had been read already when it was told to wait. */
+/* All of the payload had been read already when it was made to wait. */
 static void
 stop_waiting(struct peer *p)
 {
@@ -125,7 +125,7 @@ stop_waiting(struct peer *p)
     peer_resume(p);
 }
 
-/* ---- Gone ---- */
+/* ---- Closing ---- */
 
 struct shard_event
 peer_event(const struct peer *p, enum shard_event_kind kind)
@@ -180,7 +180,7 @@ peer_closed(struct conn *c)
 void
 peer_close(struct peer *p)
 {
-    if (p->shaking) /* there is nobody yet to whom anything could be said */
+    if (p->shaking) /* before the handshake is done nothing can be sent */
         conn_close(&p->conn, peer_closed);
     else
         conn_finish(&p->conn, peer_closed);
@@ -188,14 +188,14 @@ peer_close(struct peer *p)
 
 /* ---- Shared memory ---- */
 
-/* A peer on another machine has no memory here: what it names is somebody else's. */
+/* A peer on another machine has no memory here: the process that it names would be a different one. */
 static bool
 may_share(const struct peer *p)
 {
     return p->conn.local && !p->spoke && p->daemon->pool.shm_len < p->daemon->options->shared_max;
 }
 
-/* False: it is not to be had here. */
+/* False: the memory cannot be used here. */
 static bool
 peer_take_offer(struct peer *p, const struct shm_offer *offer)
 {
@@ -216,7 +216,7 @@ static void
 answer_done(struct conn_out *out, enum ps_err result)
 {
     (void)out;
-    (void)result; /* where it failed the connection ends, and says so */
+    (void)result; /* when it failed the connection ends, and reports that */
 }
 
 /* The answer is the last frame on the stream: it is small, and the first one. */

@@ -11,18 +11,18 @@ struct peer {
     struct daemon *daemon;
     uint64_t id;
     bool opened;    /* the shard knows it */
-    bool unproven;  /* in the guard's list */
+    bool unproven;  /* in the access policy's list */
     enum role role; /* what it may do */
     char token[KEYRING_NAME_MAX + 1];
     struct peer *unproven_prev, *unproven_next;
-    bool spoke;           /* it has said something */
-    bool reported_closed; /* and knows that it is gone */
-    bool flushing;        /* in the list of those to flush */
+    bool spoke;           /* it has sent a message */
+    bool reported_closed; /* the shard knows that it is closed */
+    bool flushing;        /* in the list of connections to flush */
     bool paused_for_room; /* its next payload waits for memory */
     bool paused_stuffed;  /* it does not fetch its answers */
     bool paused_for_turn; /* it had its share of this turn */
     bool had_share;       /* in `turn` */
-    uint64_t turn;        /* in which it last said something small */
+    uint64_t turn;        /* in which it last sent a small message */
     uint32_t small;       /* messages in that turn */
     struct peer *turn_next;
     uint64_t payload; /* admitted, of the frame that is being read */
@@ -30,10 +30,10 @@ struct peer {
     uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
     struct peer *flush_next;
     bool values;     /* are among what is to be flushed */
-    uint64_t waited; /* bytes that were updated since those wait */
-    bool shaking;    /* hands, for TLS: */
+    uint64_t waited; /* bytes that were updated since those values wait */
+    bool shaking;    /* in the TLS handshake: */
     struct peer *shake_prev, *shake_next;
-    bool answered; /* an offer of memory: */
+    bool answered; /* an offer of shared memory: */
     struct shm_ring memory;
     struct conn_out answer;
     uint8_t answer_frame[SHM_OFFER_FRAME_MAX];
@@ -44,7 +44,7 @@ struct peer {
  * is accepted libuv takes no other. */
 bool peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix);
 
-/* Its TLS handshake is done: it stays, if there is room. Or is not: it goes. */
+/* The TLS handshake has ended: the connection stays, if limits allow; when it failed, it is closed. */
 void peer_secured(struct conn *c);
 void peer_not_secured(struct peer *p, const struct ps_error *why);
 
@@ -59,11 +59,11 @@ void peer_close(struct peer *p); /* after what is queued */
 void peer_send(struct peer *p, uint8_t *bytes, size_t len);
 void peer_send_data(struct peer *p, struct shard_data *data);
 
-/* Those that came with a token of this name, which is known no more: they are told, and go. */
+/* Connections that used the token of this name, which was removed: each is sent an error and closed. */
 void peers_without_token(struct daemon *d, const char *name);
 
 /* Write what the turn queued. Rule: answers with values to the speaker, over TCP, are gathered up to PEER_BATCH_BYTES;
- * all else is written at once. They go sooner when a turn of another connection ends, or the loop's round.
+ * all else is written at once. They are written sooner when a turn of another connection ends, or the loop's iteration.
  *
  * speaker: the connection whose message ended the turn, which may send more at once; 0: none. updated: bytes of weights
  * and slots that the turn wrote.
@@ -73,7 +73,7 @@ void peers_without_token(struct daemon *d, const char *name);
 #define PEER_BATCH_BYTES (1 * MIB)
 void peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated);
 
-/* ---- Many of them ---- */
+/* ---- Many connections ---- */
 
 /* One connection's share of a loop's turn. Rule: of its messages of up to PEER_SMALL_BYTES a turn handles
  * PEER_SMALL_SHARED, or PEER_SMALL_ALONE when no other connection has sent one for PEER_SHARED_TURNS turns. The rest is
@@ -94,30 +94,30 @@ void peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated);
 /* The turn is over: those that had their share are read again. */
 void peers_next_turn(struct daemon *d);
 
-/* Let in those who wait, as far as memory allows. */
+/* Admit payloads that wait, as far as memory allows. */
 void peers_admit(struct daemon *d);
 
-/* Close those who hold memory that others wait for and have moved less than PEER_STALL_BYTES, and fetched no answer,
- * for PEER_STALL_MS: a peer that trickles holds up the others as one that stands still does. */
+/* Close connections that hold memory that others wait for and have moved less than PEER_STALL_BYTES, and fetched no
+ * answer, for PEER_STALL_MS: a peer that is very slow delays the others as much as one that has stopped. */
 #define PEER_STALL_MS    10000
 #define PEER_STALL_BYTES (64 * KIB)
 void peers_check_stalls(struct daemon *d);
 
 void peers_close_all(struct daemon *d);
 
-/* ---- For its own rooms ---- */
+/* ---- For the files of this module ---- */
 
 extern const struct conn_events peer_events;
 
 struct shard_event peer_event(const struct peer *p, enum shard_event_kind kind);
 
-/* Read on, unless something else holds it back. */
+/* Continue reading, unless something else holds it back. */
 void peer_resume(struct peer *p);
 
-/* For conn_close(), conn_finish(): it is no more. */
+/* For conn_close(), conn_finish(): the connection is closed. */
 void peer_closed(struct conn *c);
 
-/* The guard has let it in; has not; and it is gone: peer_accept.c. */
+/* Authentication admitted it; denied it; the connection left the list of unproven ones: peer_accept.c. */
 void peer_admitted(struct conn *c, enum role role, const char *token);
 void peer_denied(struct peer *p, const struct ps_error *why);
 void peer_proven(struct peer *p);

@@ -1,5 +1,5 @@
-/* Newcomers: who is let in, and with which congestion control it is answered. One that cannot stay is told why. With
- * TLS the shard hears of it when the handshake is done (peer_secured()). */
+/* New connections: which are admitted, and with which congestion control they are answered. One that is refused is sent
+ * the reason. With TLS the shard is notified of it when the handshake is done (peer_secured()). */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,7 +13,7 @@
 
 #define DESCRIPTORS_KEPT 8
 
-/* Loopback has no congestion and no losses to learn from; what is made for long paths (bbr paces) halves its rate. */
+/* Loopback has no congestion and no losses to learn from; an algorithm for long paths (bbr paces) halves its rate. */
 static const char *
 congestion_for(struct peer *p, bool is_unix)
 {
@@ -30,8 +30,8 @@ congestion_for(struct peer *p, bool is_unix)
     return sockname_is_loopback((struct sockaddr *)&address) ? "reno" : NULL;
 }
 
-/* Why the newcomer cannot stay, or NULL. When not one descriptor is left libuv closes newcomers by itself, unseen: so
- * the last few are kept to say so. */
+/* Why the new connection is refused, or NULL. When no descriptor is left libuv closes new connections by itself,
+ * without an answer: so the last few descriptors are kept to send the reason. */
 static const char *
 why_refuse(const struct peer *p)
 {
@@ -65,7 +65,7 @@ send_error(struct peer *p, enum ps_err code, const char *text)
         peer_send(p, bytes, len);
 }
 
-/* It is told, and goes. */
+/* Sends the reason, and closes. */
 static void
 peer_accept_refuse(struct peer *p, enum ps_err code, const char *text)
 {
@@ -78,7 +78,7 @@ peer_accept_refuse(struct peer *p, enum ps_err code, const char *text)
     peers_flush(d, 0, 0);
 }
 
-/* ---- Who has to prove something ---- */
+/* ---- Authentication ---- */
 
 void
 peer_proven(struct peer *p)
@@ -92,7 +92,7 @@ peer_proven(struct peer *p)
     DL_DELETE2(g->unproven, p, unproven_prev, unproven_next);
 }
 
-/* Strangers cannot fill the house: the oldest goes. */
+/* Connections that have proven nothing cannot take all places: the oldest of them is closed. */
 static void
 await_proof(struct peer *p)
 {
@@ -110,7 +110,7 @@ await_proof(struct peer *p)
     DL_APPEND2(g->unproven, p, unproven_prev, unproven_next);
 }
 
-/* To the shard: from now on its frames are heard. */
+/* Announces it to the shard: from now on its frames are handled. */
 static void
 peer_accept_introduce(struct peer *p)
 {
@@ -163,7 +163,7 @@ peers_without_token(struct daemon *d, const char *name)
     peers_flush(d, 0, 0);
 }
 
-/* Without memory for a guard nobody is let in. */
+/* A connection that cannot be authenticated for lack of memory is not admitted. */
 static bool
 set_guard(struct peer *p, bool optional)
 {
@@ -182,7 +182,7 @@ set_guard(struct peer *p, bool optional)
     return false;
 }
 
-/* Over a Unix socket the system says who it is. */
+/* Over a Unix socket the kernel says which user connects. */
 static enum access_decision
 peer_accept_decide(struct peer *p)
 {
@@ -227,7 +227,7 @@ peer_secured(struct conn *c)
     let_in(c->arg);
 }
 
-/* Who speaks without TLS is told so, and nothing else. */
+/* A client that speaks without TLS is sent that as an error, and nothing else. */
 void
 peer_not_secured(struct peer *p, const struct ps_error *why)
 {

@@ -1,6 +1,6 @@
 /* Answers are queued during the turn and written at its end. One with blocks is built only when it is first in line,
- * from a snapshot of the newest commit that is held until the bytes were sent or copied. Who does not fetch its answers
- * is not read until it does. */
+ * from a snapshot of the newest commit that is held until the bytes were sent or copied. A peer that does not fetch its
+ * answers is not read until it does. */
 #include <stdlib.h>
 
 #include "server/daemon/peer.h"
@@ -68,7 +68,7 @@ answer_prepare(struct conn_out *out)
     out->head_len = reply.head_len;
     out->parts = reply.parts;
     out->parts_len = reply.parts_len;
-    answer_count(a, reply.payload_len); /* should the peer be slow, this much may be copied */
+    answer_count(a, reply.payload_len); /* if the peer is slow, this much may be copied */
     return PS_OK;
 }
 
@@ -91,7 +91,7 @@ answer_done(struct conn_out *out, enum ps_err result)
         return;
     }
     log_line(LOG_LEVEL_ERROR, "cannot answer: %s peer=%s", ps_strerror(result), p->conn.peer);
-    conn_close(&p->conn, peer_closed); /* one answer is missing: the worker comes back and asks again */
+    conn_close(&p->conn, peer_closed); /* one answer is missing: the worker reconnects and asks again */
 }
 
 static struct peer_answer *
@@ -122,7 +122,7 @@ answer_queue(struct peer_answer *a, uint64_t bytes)
     d->flush_first = p;
 }
 
-/* Without memory for an answer the connection goes: the worker comes back and asks again. */
+/* Without memory for an answer the connection is closed: the worker reconnects and asks again. */
 static void
 out_of_memory(struct peer *p)
 {
@@ -164,7 +164,7 @@ peer_send_data(struct peer *p, struct shard_data *data)
     answer_queue(a, shard_data_bytes(data));
 }
 
-/* What goes through shared memory costs the same a byte however much goes at once. */
+/* Shared memory costs the same per byte however much is sent at once. */
 static bool
 values_are_batched(struct peer *p, uint64_t updated)
 {

@@ -15,13 +15,13 @@
 
 #define TELL_NS UINT64_C(1000000000)
 
-/* One question: waits, or is at work on the thread. */
+/* One request: it waits, or is verified on the thread. */
 struct restore_request {
-    struct shard_action asked; /* its texts are ours */
+    struct shard_action asked; /* its texts are owned */
     struct restore_request *prev, *next;
     struct daemon *daemon;
     uv_work_t work;
-    atomic_bool given_up; /* nobody wants to know */
+    atomic_bool given_up; /* no connection waits for the result */
     struct shard_restore *source;
     struct checkpoint_stamps stamps;
     uint64_t began_ns;
@@ -38,7 +38,7 @@ restore_request_free(struct restore_request *w)
     free(w);
 }
 
-/* A source of this checkpoint for the shard. */
+/* Opens this checkpoint as a source for the shard. */
 static enum ps_err
 open_source(const char *dir, const char *job, const char *root, struct shard_restore **out, struct ps_error *e)
 {
@@ -49,14 +49,14 @@ open_source(const char *dir, const char *job, const char *root, struct shard_res
     return restore_open(dir, job, root, boot, out, e);
 }
 
-/* ---- Asked by a peer ---- */
+/* ---- Requests of peers ---- */
 
 void
 restore_requests_action(struct daemon *d, struct shard_action *a)
 {
     struct restore_request *w = calloc(1, sizeof *w);
 
-    if (w == NULL) { /* who asked waits until its time is over */
+    if (w == NULL) { /* the client waits until its own timeout */
         log_line(LOG_LEVEL_ERROR, "no memory to restore dir=\"%s\"", a->text);
         free(a->text);
         free(a->job);
@@ -75,7 +75,7 @@ restore_requests_action(struct daemon *d, struct shard_action *a)
     DL_APPEND(d->restore_requests.wanted, w);
 }
 
-/* Its end: the shard has the source then. */
+/* Ends a request: the shard has the source then. */
 static void
 restore_requests_answer(struct restore_request *w)
 {
@@ -93,7 +93,7 @@ restore_requests_answer(struct restore_request *w)
     restore_request_free(w);
 }
 
-/* On the thread: whether to go on. */
+/* On the thread: whether to continue. */
 static enum ps_err
 still_wanted(void *arg, const char *file, struct ps_error *e)
 {
@@ -120,7 +120,7 @@ verify_done(uv_work_t *work, int status)
     struct restore_request *w = work->data;
     struct daemon *d = w->daemon;
 
-    (void)status; /* nobody cancels it in libuv */
+    (void)status; /* it is never cancelled in libuv */
     d->restore_requests.verifying = NULL;
     if (atomic_load(&w->given_up)) {
         restore_request_free(w);
@@ -136,7 +136,7 @@ verify_done(uv_work_t *work, int status)
     restore_requests_turn_ended(d);
 }
 
-/* These very files were held against their checksums, by who asks or for an earlier question. */
+/* These same files were compared with their checksums, in the client's own verification or for an earlier request. */
 static bool
 is_verified(const struct daemon *d, const struct restore_request *w)
 {
@@ -144,7 +144,7 @@ is_verified(const struct daemon *d, const struct restore_request *w)
            memcmp(&w->stamps, &d->restore_requests.verified, sizeof w->stamps) == 0;
 }
 
-/* Who asks has waited for its turn: hand it to the thread, or answer. */
+/* The request is the next one: hand it to the thread, or answer. */
 static void
 restore_requests_take(struct daemon *d, struct restore_request *w)
 {
@@ -220,7 +220,7 @@ restore_requests_stop(struct daemon *d)
 
 /* ---- At the start ---- */
 
-/* systemd is to know that a long look at files is no hang, and may end it. */
+/* Reports to systemd that a long verification is no hang; TERM or INT ends it. */
 static enum ps_err
 tell_alive(void *arg, const char *file, struct ps_error *e)
 {
@@ -253,7 +253,7 @@ restore_requests_hand_over(struct daemon *d, const char *dir, const char *job, s
     return shard_is_restoring(d->shard, e) ? PS_OK : e->code;
 }
 
-/* --restore: the directory itself, so that a start that goes on with it finds the same one behind `latest`. */
+/* --restore: the real path, so that a start that continues it finds the same directory, wherever `latest` points. */
 static enum ps_err
 give_option(struct daemon *d, struct ps_error *e)
 {

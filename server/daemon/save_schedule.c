@@ -28,7 +28,7 @@ on_timer(uv_timer_t *timer)
         daemon_close(d);
     } else if (!saver_is_busy(d->save_schedule.saver)) {
         d->save_schedule.begun_ms =
-            uv_now(&d->loop); /* one that waits for a restore is asked for again an interval later */
+            uv_now(&d->loop); /* a save that waits for a restore is requested again an interval later */
         save_schedule_ask(d);
     }
 }
@@ -127,7 +127,7 @@ save_schedule_turn_ended(struct daemon *d)
         save_schedule_arm(d);
 }
 
-/* ---- What the saver says ---- */
+/* ---- Reports of the saver ---- */
 
 static void
 note_saved(struct save_schedule *s)
@@ -175,7 +175,7 @@ save_schedule_start(struct daemon *d, struct ps_error *e)
                              .arg = d};
     enum ps_err err;
 
-    d->save_schedule.durable = durable; /* nobody but the saver looks at the directory from now on */
+    d->save_schedule.durable = durable; /* only the saver uses the directory from now on */
     d->save_schedule.begun_ms = uv_now(&d->loop);
     if (durable && start->durable.durable.manifest.save != 0) {
         d->save_schedule.newest = (double)start->durable.durable.manifest.unix_ms / 1000;

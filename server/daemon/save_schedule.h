@@ -1,10 +1,10 @@
-/* When saves are made: on the interval, when something has changed; at once, when only a full save makes pushes
- * durable again, or lets workers in after a restore; and when psd stops.
+/* When saves are made: on the interval, when something has changed; at once, when only a full save makes pushes durable
+ * again, or admits workers after a restore; and when psd stops.
  *
  *     begin     interval since the last begin, and pause since its end, are over
- *     at a stop nobody is connected any more; what has changed is saved, within --save-on-stop
+ *     at a stop no peer is connected any more; what has changed is saved, within --save-on-stop
  *
- * The saver (saver.h) carries them out; this is its place in the daemon. */
+ * The saver (saver.h) carries them out; this is its part in the daemon. */
 #ifndef SERVER_SAVE_SCHEDULE_H
 #define SERVER_SAVE_SCHEDULE_H
 
@@ -20,15 +20,15 @@ struct shard_action;
 
 struct save_schedule {
     struct saver *saver;
-    uv_timer_t timer;            /* the next save; at a stop, the end of patience */
+    uv_timer_t timer;            /* the next save; at a stop, the timeout of --save-on-stop */
     bool durable;                /* there is a directory to save to */
     bool armed;                  /* it runs for the next save */
     bool stopping;               /* psd ends when what has changed is saved */
     bool done;                   /* it is, or cannot be */
-    bool checkpoint;             /* the one that runs is one of these */
+    bool checkpoint;             /* the save that runs is a checkpoint */
     uint64_t begun_ms, ended_ms; /* of the newest one */
     time_t saved;                /* when the newest of this process was complete; 0: none was */
-    double newest;               /* the same of whatever process, in unix time; 0: none is known */
+    double newest;               /* the same of any process, in Unix time; 0: none is known */
     uint64_t redo, newest_redo;  /* pieces before this one are in the one that runs; in the newest */
 };
 
@@ -50,7 +50,7 @@ void save_schedule_housekeeping(struct daemon *d);
 #define SAVE_SCHEDULE_STATUS_MAX 32
 const char *save_schedule_status(const struct daemon *d, char text[SAVE_SCHEDULE_STATUS_MAX]);
 
-/* The shard has stopped. True: a save is made first, daemon_close() comes when it has ended or patience has. */
+/* The shard has stopped. True: a save is made first, daemon_close() follows when it has ended or timed out. */
 bool save_schedule_at_stop(struct daemon *d);
 
 #endif

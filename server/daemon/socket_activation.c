@@ -11,7 +11,7 @@
 
 #include "common/net/sockname.h"
 
-/* How many the environment has for this process; what it says of another is not for us. */
+/* How many sockets the environment names for this process; 0 when they are for another one. */
 static unsigned long
 count_ours(void)
 {
@@ -32,7 +32,7 @@ next_name(const char **at, char *name, size_t size)
     *at += n + ((*at)[n] == ':');
 }
 
-/* A Unix socket's path; one of the abstract namespace with an @, one without a name with nothing. */
+/* A Unix socket's path; with an @ for the abstract namespace; empty for a socket without a name. */
 static void
 unix_text(const struct sockaddr_un *bound, socklen_t len, char *out, size_t size)
 {

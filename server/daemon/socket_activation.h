@@ -1,11 +1,10 @@
-/* Listening sockets that whoever started psd has opened for it: sd_listen_fds(3)'s protocol. LISTEN_FDS says how many
- * there are, from descriptor 3 on, LISTEN_PID whom they are for, LISTEN_FDNAMES what each is called, separated by
- * colons. They stay open there when psd ends: who connects while it is restarted waits for the next one, and is not
- * refused.
+/* Listening sockets that the process that started psd has opened for it: sd_listen_fds(3)'s protocol. LISTEN_FDS says
+ * how many there are, from descriptor 3 on, LISTEN_PID whom they are for, LISTEN_FDNAMES what each is called, separated
+ * by colons. They stay open there when psd ends: a client that connects while psd is restarted waits for the next one,
+ * and is not refused.
  *
  *     "http"       metrics and health, in the place of --http; TCP, one at the most
- *     any other    workers: TCP ones in the place of --listen's, Unix ones in that of --unix
- */
+ *     any other    workers: TCP ones in the place of --listen's, Unix ones in that of --unix */
 #ifndef SERVER_SOCKET_ACTIVATION_H
 #define SERVER_SOCKET_ACTIVATION_H
 
@@ -28,8 +27,8 @@ struct activated_sockets {
     struct activated_socket sockets[SOCKET_ACTIVATION_MAX];
 };
 
-/* Take what the environment names, out of it too. None when it names none, or another process. PS_ERR_CONFIG with a
- * sentence: one of them is not what it must be. */
+/* Take the sockets that the environment names, and remove the variables from it. None when it names none, or another
+ * process. PS_ERR_CONFIG with a sentence: one of them is not what it must be. */
 enum ps_err socket_activation_take(struct activated_sockets *h, struct ps_error *e) PS_MUST_USE;
 
 /* The one for HTTP, or NULL. */

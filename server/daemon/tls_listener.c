@@ -61,7 +61,7 @@ tls_listener_finish(struct tls_listener *s)
 
 /* ---- Handshakes ---- */
 
-/* Whoever fills the room with silence loses it to those who come. */
+/* Past the limit a new handshake closes the oldest one, so that silent connections cannot block others. */
 static void
 make_room(struct daemon *d)
 {
@@ -128,7 +128,7 @@ reason_of(const struct conn *c, const struct ps_error *why)
     }
 }
 
-/* One that comes and goes without a word is a probe. */
+/* A connection that is opened and closed without a byte is a probe. */
 void
 tls_listener_failed(struct peer *p, const struct ps_error *why)
 {

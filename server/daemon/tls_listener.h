@@ -1,10 +1,10 @@
-/* TLS on the shard's TCP sockets: certificate and CA, and the newcomers that are in their handshake, of which the shard
- * hears when they are through. Glue.
+/* TLS on the shard's TCP sockets: certificate and CA, and the connections that are in their handshake, of which the
+ * shard is notified when it is done. Glue.
  *
  *     tls_listener_open(&d->tls, options, &e)  // without --tls-cert nothing is encrypted
- *     tls_listener_begin(p)                    // a newcomer, before conn_start()
- *     tls_listener_leave(p)                    // it is through, or gone
- *     tls_listener_reload(&d->tls, options)    // SIGHUP: files again, for the next ones
+ *     tls_listener_begin(p)                    // a new connection, before conn_start()
+ *     tls_listener_leave(p)                    // its handshake is done, or it is closed
+ *     tls_listener_reload(&d->tls, options)    // SIGHUP: read the files again, for new connections
  *     tls_listener_finish(&d->tls) */
 #ifndef SERVER_TLS_LISTENER_H
 #define SERVER_TLS_LISTENER_H
@@ -22,24 +22,24 @@ struct tls;
 
 struct tls_listener {
     struct tls *tls;                /* NULL: TCP is plain */
-    struct certificate certificate; /* that it shows */
+    struct certificate certificate; /* the one that it presents */
     struct peer *first, *last;
     uint32_t len;
     uint64_t failed[HANDSHAKES];
-    uint64_t log_ms[2]; /* when it was last said that one failed, and that one had to make room */
+    uint64_t log_ms[2]; /* when it was last logged that a handshake failed, and that one was closed for a new one */
 };
 
 enum ps_err tls_listener_open(struct tls_listener *s, const struct options *o, struct ps_error *e) PS_MUST_USE;
 void tls_listener_reload(struct tls_listener *s, const struct options *o);
 void tls_listener_finish(struct tls_listener *s); /* accepts zeroed and finished ones */
 
-/* True: frames of this peer, which has a TCP connection, come when it is through. False: no memory. */
+/* True: frames of this peer, which has a TCP connection, come when the handshake is done. False: no memory. */
 bool tls_listener_begin(struct peer *p) PS_MUST_USE;
 
-/* Nothing happens to those that are in no handshake. */
+/* Does nothing for peers that are in no handshake. */
 void tls_listener_leave(struct peer *p);
 
-/* It came to nothing: say so, not too often. */
+/* The handshake failed: log it, not too often. */
 void tls_listener_failed(struct peer *p, const struct ps_error *why);
 
 #endif
