@@ -1,5 +1,5 @@
-/* The thread waits for who connects, for what libmicrohttpd waits for (it runs without a thread of its own), for
- * connections who hang up, and for the loop's news. */
+/* The thread waits for new connections, for what libmicrohttpd waits for (it runs without a thread of its own), for
+ * connections that hang up, and for news from the loop. */
 #include "server/http/http.h"
 
 #include <errno.h>
@@ -63,8 +63,8 @@ is_stopping(struct http *h)
     return stopping;
 }
 
-/* For news, newcomers, what libmicrohttpd waits for, and those who hang up before they have asked. A listener that
- * takes no newcomers has at least one connection. */
+/* Waits for news, new connections, what libmicrohttpd waits for, and connections that hang up before they have sent a
+ * request. A listener that takes no new connections has at least one. */
 static void
 wait_for_something(struct http *h, bool accepts, int ms)
 {
@@ -111,7 +111,7 @@ http_run(void *http)
 
 /* ---- Starting ---- */
 
-/* Bound, and nobody can come yet. -1: errno says why. */
+/* A socket that is bound, and does not listen yet. -1: errno says why. */
 static int
 bind_to(const struct addrinfo *at)
 {
@@ -135,7 +135,7 @@ http_failed(const char *text, struct ps_error *e)
                    strerror(errno));
 }
 
-/* Whether it may be where it is; and its name. */
+/* Whether psd may listen at this address; and its name. */
 static enum ps_err
 check_place(struct http *h, const struct access_policy *guard, const char *text, struct ps_error *e)
 {

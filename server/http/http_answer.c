@@ -1,5 +1,5 @@
 /* Routes. libmicrohttpd calls http_answer() when a request's headers are whole, and again when a wait for figures is
- * over; every answer is made here but those to what is no HTTP, which are its own. */
+ * over; every answer is made here but those to requests that are not HTTP, which libmicrohttpd makes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@
 #define JSON_TYPE "application/json"
 #define TOO_LARGE 413 /* its name depends on libmicrohttpd's version */
 
-/* The page is ours alone: nothing from elsewhere, nothing written into it, in nobody's frame. */
+/* The page loads nothing from other sites, runs no inline code, and is shown in no frame of another site. */
 #define POLICY                                                                                                         \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "   \
     "form-action 'none'; frame-ancestors 'none'"
 
 struct http_route {
     const char *path;
-    bool figures; /* waits for them */
+    bool figures; /* waits for figures */
     bool open;    /* takes no token */
     enum MHD_Result (*answer)(struct http *h, struct MHD_Connection *c, enum http_outcome outcome);
 };
@@ -92,7 +92,7 @@ look_at_file(struct http *h)
     h->counts.durable_file_bytes = *path != '\0' && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* What is known when the loop gives nothing: the figures of before, if there were any, and the process's own. */
+/* The figures when the loop gives none: the previous ones, if there were any, and the process's own. */
 static void
 complete_figures(struct http *h, enum http_outcome outcome)
 {
@@ -238,7 +238,7 @@ has_body(struct MHD_Connection *c)
            MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
 }
 
-/* True: it may have what this route tells. */
+/* True: the client may have this route's answer. */
 static bool
 may_have(struct http *h, struct MHD_Connection *c, const struct http_route *route)
 {

@@ -1,4 +1,4 @@
-/* What the loop gives: asked for when somebody waits, or the history wants a sample, not more often than
+/* Figures of the loop: requested when a client waits, or the history needs a sample, not more often than
  * HTTP_FIGURES_MS. */
 #include "common/core/base/hash.h"
 #include "common/system/now.h"
@@ -11,7 +11,7 @@ http_figures_used(struct http *h, struct http_request *r)
     r->uses = false;
 }
 
-/* It is called again by libmicrohttpd, and finds how it ended. */
+/* libmicrohttpd calls the request's handler again, which finds how the wait ended. */
 static void
 end_wait(struct http *h, struct http_request *r, enum http_outcome outcome)
 {
@@ -31,7 +31,8 @@ end_all(struct http *h, enum http_outcome outcome)
         end_wait(h, r, outcome);
 }
 
-/* Of those who came before the loop was asked. Who came later may know of something that the figures do not. */
+/* Ends the waits that began before the loop was asked. A client that came later may have made a change that the figures
+ * do not show. */
 static void
 end_asked(struct http *h)
 {

@@ -1,5 +1,5 @@
-/* All that an HTTP server is, for its modules: http.c (its life), http_listener.c (connections and their deadlines),
- * http_tls.c (its certificate), http_figures.c (what the loop gives), http_answer.c (who is told what), http_trace.c
+/* The HTTP server's state, for its files: http.c (start and end), http_listener.c (connections and their deadlines),
+ * http_tls.c (its certificate), http_figures.c (figures of the loop), http_answer.c (routes and answers), http_trace.c
  * (what the loop did). */
 #ifndef SERVER_HTTP_INTERNAL_H
 #define SERVER_HTTP_INTERNAL_H
@@ -29,9 +29,9 @@ struct http_conn {
     struct http_conn *prev, *next;
 };
 
-/* A libmicrohttpd, plain or with a certificate, and its connections. It keeps the certificate that it was started with,
- * so another one is started for a new certificate. The newest takes newcomers; one that another has replaced ends with
- * its last connection, so that no answer under way is cut off. */
+/* An instance of libmicrohttpd, plain or with a certificate, and its connections. It keeps the certificate that it was
+ * started with, so another one is started for a new certificate. The newest takes new connections; one that was
+ * replaced ends with its last connection, so that no answer under way is cut off. */
 struct http_listener {
     struct http *http;
     struct MHD_Daemon *daemon;
@@ -71,7 +71,7 @@ struct http {
     bool stopping;
     bool attached, detached; /* the loop gives figures; it did, and does no more */
     bool asked;              /* the loop is to fill the figures in: they are its own until it has */
-    bool given;              /* it has, or will not any more */
+    bool given;              /* the loop has, or will not any more */
     uint64_t beat_ms;
     struct http_tokens tokens;
     char durable_file[PATH_MAX];     /* "": there is none */
@@ -95,7 +95,7 @@ struct http {
     uint64_t asked_us, may_ask_us;
     struct http_listener *listeners; /* newest last */
     int listen_fd;
-    uint64_t accept_ms; /* no newcomer is accepted before this: there were no descriptors */
+    uint64_t accept_ms; /* no connection is accepted before this: there were no descriptors */
     struct http_conn *conns;
     unsigned conns_len;
     struct http_request *waiting; /* in order of arrival */
@@ -104,22 +104,23 @@ struct http {
 
 double http_unix_seconds(void);
 
-/* The lock is held, and let go here; the HTTP thread looks at what has changed. */
+/* The lock is held, and released here; the HTTP thread looks at what has changed. */
 void http_tell(struct http *h);
 
 /* ---- http_listener.c ---- */
 
-/* Any thread. With what tls shows; NULL: plain. PS_ERR_UNSUPPORTED: libmicrohttpd has no TLS; PS_ERR_CONFIG: it does
- * not take this certificate; PS_ERR_NOMEM. */
+/* Any thread. tls: the certificate to present; NULL: plain. PS_ERR_UNSUPPORTED: libmicrohttpd has no TLS;
+ * PS_ERR_CONFIG: it does not take this certificate; PS_ERR_NOMEM. */
 enum ps_err http_listener_new(struct http *h, const struct tls *tls, struct http_listener **out,
                               struct ps_error *e) PS_MUST_USE;
 void http_listener_free(struct http_listener *listener); /* accepts NULL */
 
-/* The others on the HTTP thread. A fresh listener takes newcomers from now on; those that are empty go. */
+/* The functions below run on the HTTP thread. A fresh listener takes new connections from now on; empty ones are
+ * freed. */
 void http_listeners_change(struct http *h);
 void http_listeners_accept(struct http *h);
 void http_listeners_run(struct http *h);
-void http_listeners_close_overdue(struct http *h); /* whoever's time is up */
+void http_listeners_close_overdue(struct http *h); /* those past their deadline */
 void http_listeners_close(struct http *h);
 
 /* ---- http_tls.c ---- */
@@ -130,22 +131,22 @@ enum ps_err http_tls_listener(struct http *h, const struct tls_files *files, str
 
 /* ---- http_figures.c, on the HTTP thread ---- */
 
-/* Ask for figures if somebody waits and it may be; end the waits that are over. */
+/* Ask for figures if a request waits and the interval allows it; end the waits that are over. */
 void http_figures_go_on(struct http *h);
 
-/* All who wait are told that there are none. */
+/* All requests that wait are answered that there are none. */
 void http_figures_end(struct http *h);
 
-/* This request is answered, or gone. */
+/* This request is answered, or its connection closed. */
 void http_figures_used(struct http *h, struct http_request *r);
 
-/* When it wants to be called again at the latest; UINT64_MAX: when it is woken. */
+/* When http_figures_go_on() must be called again at the latest; UINT64_MAX: when the thread is woken. */
 uint64_t http_figures_due(const struct http *h);
 
-/* The loop gives figures; else *state says why not. */
+/* Whether the loop gives figures; else *state says why not. */
 bool http_figures_come(struct http *h, enum metrics_state *state);
 
-/* How long the loop has not turned; 0: it does not give figures, or does. */
+/* For how long the loop has not run; 0: it runs, or gives no figures. */
 uint64_t http_figures_stuck_ms(struct http *h);
 
 /* ---- http_answer.c: libmicrohttpd's callbacks ---- */

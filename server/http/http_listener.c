@@ -1,5 +1,5 @@
-/* Connections and where they are. A connection whose time is up is shut down; libmicrohttpd finds it ended and forgets
- * it. */
+/* Listeners and their connections. A connection past its deadline is shut down; libmicrohttpd finds it ended and
+ * forgets it. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ http_conn_came(struct http_listener *listener, struct MHD_Connection *connection
 
     listener->conns_len++;
     listener->http->conns_len++;
-    if (c == NULL) { /* nobody stays without a deadline */
+    if (c == NULL) { /* no connection stays without a deadline */
         shutdown(info->connect_fd, SHUT_RDWR);
         return;
     }
@@ -62,8 +62,8 @@ on_connection(void *listener, struct MHD_Connection *connection, void **conn, en
         http_conn_went(listener, conn);
 }
 
-/* Its time is up; or it has hung up in the middle of a request, which libmicrohttpd does not see when that comes
- * together with its last bytes. */
+/* Closes connections past their deadline, and those that hung up in the middle of a request, which libmicrohttpd does
+ * not see when that comes together with the last bytes. */
 void
 http_listeners_close_overdue(struct http *h)
 {
@@ -102,9 +102,9 @@ http_listeners_accept(struct http *h)
     }
 }
 
-/* ---- Houses ---- */
+/* ---- Listeners ---- */
 
-/* The first thing that it complains about, while it is built. */
+/* Keeps the first error that libmicrohttpd reports while it starts. */
 static void
 note_complaint(void *arg, const char *format, va_list args)
 {

@@ -1,4 +1,4 @@
-/* The process as the kernel sees it; under the names that all Prometheus clients use. */
+/* The kernel's figures of the process, under the names that all Prometheus clients use. */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>

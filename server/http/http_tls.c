@@ -1,6 +1,6 @@
-/* The certificate with which HTTP is served. OpenSSL looks at the files, as it does at those of psd's other sockets, so
- * that what is wrong with them is said in the same words; libmicrohttpd, whose TLS is GnuTLS, is handed what was found
- * good. It takes no other certificate later, so a renewed one comes with a listener of its own, and nobody who knocks
+/* The certificate with which HTTP is served. OpenSSL checks the files, as it does those of psd's other sockets, so that
+ * errors in them have the same messages; libmicrohttpd, whose TLS is GnuTLS, receives files that were found good. It
+ * takes no other certificate later, so a renewed one comes with a listener of its own, and no client that connects
  * meanwhile is refused: the socket is not libmicrohttpd's. */
 #include "server/http/http_internal.h"
 #include "server/process/log.h"

@@ -1,4 +1,4 @@
-/* The timeline is read while the loop writes it; the lock is held for a few spans at a time, so that it is there. */
+/* The timeline is read while the loop writes it; the lock is held for a few spans at a time, so that it exists. */
 #include <stdlib.h>
 
 #include "common/core/format/timeline.h"
@@ -7,7 +7,7 @@
 
 #define PIECE 256 /* spans that are copied under the lock: some microseconds */
 
-/* Of spans from *from on; where they end now. Returns how many; 0: there are no more, or no loop. */
+/* Copies spans from *from on, and sets *from to where they end. Returns how many; 0: there are no more, or no loop. */
 static size_t
 read_piece(struct http *h, uint64_t *from, struct timeline_span *out, size_t room)
 {
