@@ -1,4 +1,4 @@
-/* Create, lock, look. The lock's file says who holds it, for the one who comes second. */
+/* Creates, locks and inspects the directory. The lock's file names its holder, for the message of a second psd. */
 #include "server/lmdb/store_dir.h"
 
 #include <dirent.h>
@@ -67,7 +67,7 @@ make_dir(struct store_dir *d, const char *dir, struct ps_error *e)
     return ps_fail(e, PS_ERR_IO, "cannot create the %s directory %s: %s", d->use, dir, strerror(errno));
 }
 
-/* Is it this file that has the name? */
+/* Whether this file still has the name. */
 static bool
 is_named(int fd, const char *path)
 {
@@ -86,7 +86,7 @@ open_lock(struct store_dir *d, const char *path)
     return d->lock_fd >= 0;
 }
 
-/* The holder may have removed the file (store_dir_undo()) between our opening it and our locking it: again. */
+/* The holder may have removed the file (store_dir_undo()) between opening and locking it here: try again. */
 enum ps_err
 store_dir_lock(struct store_dir *d, const char *dir, struct ps_error *e)
 {
@@ -233,7 +233,7 @@ bad_number(const char *name)
     return sscanf(name, "%9u%n", &n, &end) == 1 && name[end] == '\0' ? n : 0;
 }
 
-/* Removes those up to `last`. Returns the newest one's number. */
+/* Removes those up to number `last`. Returns the newest one's number. */
 static uint32_t
 bad_files(const char *dir, uint32_t last)
 {
@@ -282,7 +282,7 @@ store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct ps_error *e)
     return PS_OK;
 }
 
-/* The lock's file goes last: until then a second psd is told that the first is there. */
+/* The lock's file is removed last: until then a second psd finds that the first is there. */
 void
 store_dir_undo(const struct store_dir *d)
 {

@@ -1,5 +1,5 @@
-/* The directory of an environment: made, locked against a second process, looked at: which filesystem it is on and how
- * much it may take there. Sees no LMDB. */
+/* The directory of an environment: created, locked against a second process, and inspected: its filesystem, and how
+ * much it may take there. Uses no LMDB. */
 #ifndef SERVER_STORE_DIR_H
 #define SERVER_STORE_DIR_H
 
@@ -39,19 +39,19 @@ enum ps_err store_dir_open(struct store_dir *d, const struct store_dir_options *
                            struct ps_error *e) PS_MUST_USE;
 void store_dir_close(struct store_dir *d);
 
-/* Only the lock of a directory that is there, and who holds it written for the one who comes second. d: `use` is set,
- * lock_fd is -1. As above. */
+/* Only locks a directory that exists, and writes the holder into the lock's file. d: `use` is set, lock_fd is -1.
+ * Errors as above. */
 enum ps_err store_dir_lock(struct store_dir *d, const char *dir, struct ps_error *e) PS_MUST_USE;
 
-/* Before it is closed: what was put into a directory that held no data goes again, and the directory, if it was not
- * there. For a psd that cannot start; nothing happens to a directory with data, or one that is another's. */
+/* Before it is closed: removes what was put into a directory that held no data, and the directory, if it was created.
+ * For a psd that cannot start; nothing happens to a directory with data, or one that another psd holds. */
 void store_dir_undo(const struct store_dir *d);
 
-/* The names in a directory are to survive power loss, too. False: errno says why. */
+/* Makes the names in a directory survive power loss, too. False: errno says why. */
 bool store_dir_sync(const char *dir);
 
-/* When the data file is made: its name, and the directory's in its parent, are to survive power loss as well. Syncing a
- * file does not promise that. False: errno says why. */
+/* After the data file is created: makes its name, and the directory's in its parent, survive power loss as well.
+ * Syncing a file does not promise that. False: errno says why. */
 bool store_dir_sync_names(const struct store_dir *d);
 
 /* Rename the data file of a locked directory to data.mdb.bad-N, N one more than the newest such file's; of those the
@@ -62,10 +62,10 @@ enum ps_err store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct p
 /* The newest file in dir that was set aside: the N of its name; 0: none was. */
 uint32_t store_dir_bad(const char *dir);
 
-/* It lies on tmpfs or ramfs: what is in it has not outlived a boot. */
+/* The directory is on tmpfs or ramfs: its content is of this boot. */
 bool store_dir_in_memory(const char *dir);
 
-/* Whether fd is still the data file in the directory: nobody unlinked or replaced it. */
+/* Whether fd is still the data file in the directory: it was not unlinked or replaced. */
 bool store_dir_holds(const struct store_dir *d, int fd);
 
 #endif

@@ -1,6 +1,6 @@
 /* Write transactions of the LMDB store: see store_lmdb.h.
  *
- * An update of the live environment, happily:
+ * An update of the live environment that succeeds:
  *
  *     begin    the file has room past LMDB's last page for the worst case (fallocate), then mdb_txn_begin
  *     get      the old value, in the map
@@ -11,20 +11,20 @@
  * In the durable environment, reserve lends heap memory; commit writes it to pages that no committed state uses, syncs
  * the file, and writes the meta page through a descriptor that is synced at each write.
  *
- * What LMDB 0.9.24 does, and these files count on:
+ * Behaviour of LMDB 0.9.24 on which these files rely:
  *   - A put over a value whose overflow pages are clean takes new pages; over pages that are dirty in this transaction
- *     it answers with the same place. Pages freed by transaction N are used again from N + 2 on, or when the last
+ *     it returns the same place. Pages freed by transaction N are used again from N + 2 on, or when the last
  *     reader older than that has gone: so what get() lent lasts until the end, and what a snapshot lent lasts as long.
  *   - Pages come from the free list first, lowest number first, and only then from past the last page. The map
- *     is larger than the most that we allow, so MDB_MAP_FULL cannot happen in the middle of a transaction; room is our
- *     own count.
+ *     is larger than the limit, so MDB_MAP_FULL cannot happen in the middle of a transaction; store_room.h counts the
+ *     space.
  *   - A transaction of STORE_ROOM_MAX dirties far fewer pages than LMDB keeps in a list (131,071 entries, a value's
  *     pages being one), so none is spilled to the file before the commit.
  *   - A commit that fails has aborted. When the data could not be written or synced, LMDB would go on; when the meta
- *     page could not, it writes back the old one and refuses all that comes (MDB_PANIC). A short write, as a full disk
- *     gives, it calls EIO: another reason to allocate first.
+ *     page could not, it writes back the old one and refuses all that follows (MDB_PANIC). A short write, as a full
+ *     disk causes, becomes EIO: another reason to allocate first.
  *
- * Each write is counted by the room (store_room.h) first: nothing is written where the file is not backed. */
+ * Each write is counted by store_room.h first: nothing is written where the file is not backed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -33,7 +33,7 @@
 
 #define RESERVE_PAGES 2 /* of a reserve: its leaf, and a share of branches */
 
-/* ---- What failed ---- */
+/* ---- Errors ---- */
 
 /* The one place that translates LMDB's codes. */
 enum ps_err
@@ -81,7 +81,7 @@ store_lmdb_failed(struct store_lmdb *s, const char *doing, int rc)
     return ps_fail(&s->why, store_lmdb_error(rc), "cannot %s %s: %s", doing, s->dir.data_path, mdb_strerror(rc));
 }
 
-/* Does LMDB refuse to go on? It does after a failed write of its meta page, which may be on disk or not. */
+/* Whether LMDB refuses all that comes: it does after a failed write of its meta page, which may be on disk or not. */
 static bool
 store_lmdb_panics(struct store_lmdb *s)
 {
@@ -93,9 +93,9 @@ store_lmdb_panics(struct store_lmdb *s)
     return rc == MDB_PANIC;
 }
 
-/* Without room nothing was harmed: LMDB writes what is new beside what is old, and the meta page last. After anything
- * else that the disk reports, the page cache may say what the disk does not hold, now or after the next sync
- * (Rebello et al., USENIX ATC 2020), so nothing more is built on this file. */
+/* A full disk harms nothing: LMDB writes new data beside the old, and the meta page last. After any other error of the
+ * disk, the page cache may differ from the disk, now or after the next sync (Rebello et al., USENIX ATC 2020), so this
+ * file is not used any more. */
 static enum ps_err
 commit_failed(struct store_lmdb *s, int rc)
 {
@@ -140,7 +140,7 @@ lmdb_begin(struct store *base, uint64_t room_bytes)
     return PS_OK;
 }
 
-/* Its cursor has ended with it. */
+/* The cursor ended with the transaction. */
 static void
 store_lmdb_ended(struct store_lmdb *s)
 {
@@ -182,7 +182,7 @@ lmdb_abort(struct store *base)
 
 /* ---- Blocks and rows ---- */
 
-/* A block is looked for where the last one was found: blocks that lie together come together. */
+/* The search for a block begins where the last one was found: neighbours are usually asked for together. */
 static int
 open_cursor(struct store_lmdb *s)
 {
@@ -231,7 +231,7 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
         (rc = mdb_cursor_put(s->cursor, &k, &v, MDB_RESERVE | (there ? MDB_CURRENT : 0))) != 0)
         return store_lmdb_failed(s, "write to", rc);
     store_lmdb_tree_give_back(s, STORE_LMDB_BLOCKS, RESERVE_PAGES, value_pages(size), true);
-    /* In the map, the weights after the 48-byte head lie on a 64-byte boundary: all that vectorizes counts on it. */
+    /* In the map, the weights after the 48-byte head lie on a 64-byte boundary: vectorized code relies on it. */
     ps_assert(s->durable || (uintptr_t)v.mv_data % LAYOUT_ALIGN == LAYOUT_PAGE_HEAD);
     store_lmdb_readers_passed(s); /* also before what the caller writes there */
     *place = v.mv_data;

@@ -4,8 +4,8 @@
  *     store_lmdb_read.c    snapshots, readers of other threads, walks
  *     store_lmdb_rows.c    rows of metadata
  *     store_lmdb_tree.c    what a transaction takes of the trees
- *     store_lmdb_fetch.c   values that the disk may not give
- *     store_lmdb_pages.c   how many pages are used and free: what the room asks
+ *     store_lmdb_fetch.c   values that the disk may fail to read
+ *     store_lmdb_pages.c   how many pages are used and free: the ops of store_room.h
  *     store_lmdb_open.c    opening and closing */
 #ifndef SERVER_STORE_LMDB_ENV_H
 #define SERVER_STORE_LMDB_ENV_H
@@ -29,8 +29,8 @@ struct store_snapshot {
     unsigned refs;
 };
 
-/* A read transaction of another thread. Before it is renewed, that thread says in `pin` which commit it will be of at
- * the earliest; so the owner, who counts pages that are free, never takes one for free that this reader may need:
+/* A read transaction of another thread. Before it is renewed, that thread stores in `pin` which commit it will be of at
+ * the earliest; so the owner, which counts free pages, never takes one for free that this reader may need:
  *
  *     reader  pin = newest commit that it knows of ──► renew ──► read ──► done + 1 ──► reset ──► pin = 0
  *     owner   looks at the pin, then counts
@@ -143,12 +143,12 @@ enum ps_err store_lmdb_reader_get(struct store_reader *r, const struct store_key
 void store_lmdb_reader_done(struct store_reader *r);
 void store_lmdb_reader_close(struct store_reader *r);
 
-/* The owner's thread is about to write where readers of other threads may have read, or to have LMDB do so: what they
- * read was before. LMDB itself goes by its table of readers, which is enough for the processor and nothing that the
- * language, or ThreadSanitizer, knows of. */
+/* Called before the owner's thread, or LMDB for it, writes where readers of other threads may have read: orders their
+ * reads before the writes. LMDB itself relies on its table of readers, which suffices for the processor, but not for
+ * the language's memory model or ThreadSanitizer. */
 void store_lmdb_readers_passed(const struct store_lmdb *s);
 
-/* The oldest commit (LMDB's number) that anybody may read, at most `newest`. */
+/* The oldest commit (LMDB's number) that any reader may use, at most `newest`. */
 uint64_t store_lmdb_oldest(const struct store_lmdb *s, uint64_t newest);
 
 /* After a commit, and once at the start: readers may see it. */

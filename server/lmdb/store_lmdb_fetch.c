@@ -1,6 +1,6 @@
-/* Values of the durable environment, fetched from the disk before they are read through the map. What a disk cannot
- * give is SIGBUS there; MADV_POPULATE_READ (Linux 5.14) asks for the same pages and gets an error. Kernels that do not
- * know it say EINVAL: then bus_error.c has the last word, as for LMDB's own pages. */
+/* Values of the durable environment, fetched from the disk before they are read through the map. A page that the disk
+ * cannot read is SIGBUS there; MADV_POPULATE_READ (Linux 5.14) asks for the same pages and returns an error. Kernels
+ * without it return EINVAL: then bus_error.c handles the signal, as for LMDB's own pages. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -38,7 +38,7 @@ store_lmdb_find_map(struct store_lmdb *s)
     return err;
 }
 
-/* False: the disk does not give all of it. */
+/* False: the disk cannot read all of it. */
 static bool
 store_lmdb_fetch_populate(const char *from, size_t bytes)
 {

@@ -152,7 +152,7 @@ durable_bytes(void)
     return MAX(STORE_LMDB_DURABLE_MIN, pages > 0 && size > 0 ? 4 * (uint64_t)pages * (uint64_t)size : 0);
 }
 
-/* What the directory's part of the work leaves to know. */
+/* Fills in the report. */
 static enum ps_err
 open_dir(struct store_lmdb *s, const struct store_lmdb_options *o, struct store_dir_report *report, struct ps_error *e)
 {

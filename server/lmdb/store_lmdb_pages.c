@@ -1,5 +1,5 @@
-/* How many pages the environment uses, and how many of those free inside the file the next transaction may take: what
- * the room (store_room.h) asks. */
+/* How many pages the environment uses, and how many of those free inside the file the next transaction may take: the
+ * ops of store_room.h. */
 #include <string.h>
 
 #include "server/lmdb/store_lmdb_env.h"

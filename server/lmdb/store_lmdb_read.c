@@ -1,5 +1,5 @@
-/* What only reads: snapshots and walks of the owner's thread, readers of other threads. See store_lmdb.h, and
- * store_lmdb_env.h for how a reader and the owner keep out of each other's way without a lock. */
+/* Reading: snapshots and walks of the owner's thread, readers of other threads. See store_lmdb.h, and store_lmdb_env.h
+ * for how a reader and the owner stay apart without a lock. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,14 +125,13 @@ reader_renew(struct store_reader *r)
     enum ps_err err;
 
     atomic_store(&r->pin, atomic_load(published));
-    (void)atomic_load(published); /* who published without having seen the pin did so before the renewal */
+    (void)atomic_load(published); /* an owner that published without having seen the pin did so before the renewal */
     if ((err = store_lmdb_error(mdb_txn_renew(r->txn))) != PS_OK) {
         atomic_store_explicit(&r->pin, 0, memory_order_release);
         return err;
     }
     r->reading = true;
-    /* The owner is between its commit and saying so: wait, since its saying so is what orders its writes before our
-     * reads. */
+    /* The owner has committed and not yet published: wait, since publishing orders its writes before these reads. */
     while (atomic_load_explicit(published, memory_order_acquire) < mdb_txn_id(r->txn))
         sched_yield();
     return PS_OK;
@@ -203,20 +202,20 @@ store_lmdb_publish(struct store_lmdb *s)
 /* ---- Walks ---- */
 
 /* The first touch of a page of the map costs 7 to 11 us, since Linux maps those around it as well; reading the head
- * costs 1 to 2. Where values are small, those around are the next ones. */
+ * costs 1 to 2. Where values are small, the pages around hold the next ones. */
 #define HEAD_ALONE (64 * KIB)
 static_assert(STORE_HEAD == sizeof(struct block_head), "a head is read apart");
 
 struct store_lmdb_walk {
     struct store_lmdb *store;
-    bool heads; /* nothing else of values is looked at */
+    bool heads; /* only the heads of values are read */
     _Alignas(16) char head[STORE_HEAD];
     store_visit_block visit_block;
     store_visit_row visit_row;
     void *arg;
 };
 
-/* A head that cannot be read so is looked at where it lies. */
+/* A head that cannot be read so is read in the map. */
 static const void *
 head_of(struct store_lmdb_walk *w, const MDB_val *v)
 {

@@ -1,7 +1,8 @@
-/* What a transaction of the durable environment takes of its trees. Each operation is counted at its worst before it is
- * done: a leaf, all branches above it, a split. What was not taken is given back after it: a save that writes a hundred
- * thousand rows in one transaction would have the file backed for 2.7 GB of pages, and take 16 MB. A transaction copies
- * a page of a tree once, and then writes into the copy, so whatever it does there takes no more than
+/* The pages that a transaction of the durable environment takes for its trees. Each operation is counted at its worst
+ * before it is done: a leaf, all branches above it, a split. What was not taken is given back after it: otherwise a
+ * save that writes a hundred thousand rows in one transaction would back the file for 2.7 GB of pages, and take 16 MB.
+ * A transaction copies a page of a tree once, and then writes into the copy, so whatever it does there takes no more
+ * than
  *
  *     the pages that the tree had      each copied
  *   + those that it has grown by       also what it grew by after it had shrunk

@@ -1,4 +1,4 @@
-/* The room of an LMDB environment: see store_room.h. */
+/* The space of an LMDB environment: see store_room.h. */
 #include "server/lmdb/store_room.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ filesystem_free_pages(struct store_room *r)
     return r->free_pages;
 }
 
-/* The same as it was a few transactions ago: for judging, not for promising. */
+/* The same, up to a few transactions old: good for an estimate, not for a promise. */
 static uint64_t
 filesystem_free_pages_about(struct store_room *r)
 {
@@ -61,7 +61,7 @@ file_size(int fd)
 }
 
 /* The live environment's file is as long as its map. That of the durable one is made as long as what it is backed with,
- * where that can be backed at all: so it is never shorter than its last page, unless somebody cut it. */
+ * where that can be backed at all: so it is never shorter than its last page, unless it was truncated from outside. */
 static int
 store_room_allocate(const struct store_room *r, uint64_t from, uint64_t pages)
 {
@@ -115,10 +115,10 @@ surely_whole(struct store_room *r, uint64_t has)
     return has > r->ops->last_page(r) && fstatfs(r->fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
-/* How far the file is backed without a hole. We only ever allocate at its end, so what it has is its beginning; one
- * that somebody has copied with holes has less than what is in use. There, what was written is backed; from the first
- * hole on it is asked for again, since SEEK_HOLE leaves out what was allocated and never written. To look for a hole
- * takes tmpfs 14 ms a GiB, to ask for all of it 45. */
+/* How far the file is backed without a hole. It is only ever allocated at its end, so the backed part is its beginning;
+ * a file that was copied with holes has less than is in use. There, what was written is backed; from the first hole on
+ * it is asked for again, since SEEK_HOLE leaves out what was allocated and never written. To look for a hole takes
+ * tmpfs 14 ms a GiB, to ask for all of it 45. */
 static uint64_t
 allocated_at_open(struct store_room *r)
 {
@@ -146,7 +146,8 @@ store_room_recycle(struct store_room *r, uint64_t pages)
     return r->runs_free >= runs;
 }
 
-/* Would a new block take what updates need? The end is the limit's or the filesystem's, whichever comes first. */
+/* Whether a new block would take pages that updates need. The end is the limit's or the filesystem's, whichever comes
+ * first. */
 static bool
 store_room_is_short(struct store_room *r, uint64_t need)
 {
@@ -161,7 +162,7 @@ store_room_is_short(struct store_room *r, uint64_t need)
     return r->ops->used_pages(r) + need + kept > most;
 }
 
-/* May the transaction spend this much in all? */
+/* Whether the transaction may spend this much in all. */
 static bool
 room_for(struct store_room *r, uint64_t pages)
 {
@@ -176,7 +177,7 @@ store_room_begin(struct store_room *r, uint64_t pages)
     uint64_t end = r->ops->last_page(r) + 1 + pages + SLACK_PAGES;
 
     r->recycling = !allocate_to(r, end);
-    if (!r->recycling) /* if it can be had: should others take the rest, updates have something to move to */
+    if (!r->recycling) /* if possible: when other files take the rest, updates still have pages to move to */
         (void)allocate_to(r, end + MIN(KEPT_MIN / PAGE, 2 * r->ops->last_page(r)));
     if (r->recycling && !store_room_recycle(r, pages + SLACK_PAGES))
         return false;

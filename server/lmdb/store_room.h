@@ -16,8 +16,8 @@
  *         store_room_spend(&room, pages)            // before each write; false: PS_ERR_FULL
  *     store_room_end(&room)                         // committed or aborted
  *
- * Embedded in the store that it counts for, which owns the file: the room borrows it, allocates at its end and closes
- * nothing. It sees no LMDB: what only the environment knows, it asks for through its ops. */
+ * Embedded in the store that it counts for, which owns the file: store_room borrows it, allocates at its end and closes
+ * nothing. It uses no LMDB: what only the environment knows, it asks for through its ops. */
 #ifndef SERVER_STORE_ROOM_H
 #define SERVER_STORE_ROOM_H
 
@@ -40,7 +40,7 @@ struct store_room {
     bool on_disk;             /* a file of the durable environment; the owner sets it */
     uint64_t limit_pages;     /* of the file; the owner sets it before store_room_open(), which may raise it */
     uint64_t allocated_pages; /* all pages below this are backed by the filesystem */
-    uint64_t free_pages;      /* of the filesystem, when last looked at */
+    uint64_t free_pages;      /* of the filesystem, when last read */
     unsigned free_pages_age;  /* transactions since */
     int refused;              /* errno of the allocation that failed last, 0: the last one did not */
 
@@ -55,17 +55,17 @@ struct store_room {
 
 void store_room_init(struct store_room *r, const struct store_room_ops *ops);
 
-/* Take stock of the file, and back what is in use and a transaction's slack past it. False, with errno: what is in use
- * cannot be backed. A limit below what is in use is raised to that: no growth. */
+/* Measure the file, and back what is in use and a transaction's slack past it. False, with errno: what is in use cannot
+ * be backed. A limit below what is in use is raised to that: no growth. */
 bool store_room_open(struct store_room *r, int fd);
 
-/* A transaction is about to begin that may spend this much. False: there is no room for it. */
+/* A transaction is about to begin that may spend this much. False: there is no space for it. */
 bool store_room_begin(struct store_room *r, uint64_t pages);
 
-/* Count what an operation may take at worst. False, and nothing is counted, when there is no room for it. */
+/* Count what an operation may take at worst. False, and nothing is counted, when there is no space for it. */
 bool store_room_spend(struct store_room *r, uint64_t pages);
 
-/* It took so much less. */
+/* The operation took this much less. */
 void store_room_give_back(struct store_room *r, uint64_t pages);
 
 void store_room_end(struct store_room *r);
@@ -73,8 +73,7 @@ void store_room_end(struct store_room *r);
 /* There are values of this many pages, which must lie in a row. */
 void store_room_saw(struct store_room *r, uint64_t pages);
 
-/* What a filesystem can still give. A tmpfs without a limit has no figures of its own: the machine's free memory then.
- */
+/* The free space of a filesystem. A tmpfs without a limit has no figures of its own: the machine's free memory then. */
 uint64_t store_room_free_bytes(const struct statfs *fs);
 
 uint64_t store_room_file_bytes(const struct store_room *r); /* what the file takes of memory */
