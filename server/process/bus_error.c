@@ -1,7 +1,7 @@
 /* All that runs in the handler is async-signal-safe (signal-safety(7)): system calls, and text put together by hand.
  *
- * Which file it is says the kernel (/proc/self/maps), so nobody has to keep account of maps. The live environment's is
- * the one that LMDB maps to write in (MDB_WRITEMAP); the durable one's is read alone. */
+ * The kernel knows which file it is (/proc/self/maps), so psd keeps no list of maps. The live environment's file is
+ * mapped for writing (MDB_WRITEMAP); the durable one's for reading only. */
 #include "server/process/bus_error.h"
 
 #include <fcntl.h>
@@ -101,7 +101,7 @@ bus_error_hexadecimal(const char *at, uint64_t *out)
     }
 }
 
-/* "7f00-7f01 rw-s 00002000 00:1c 77   /dev/shm/psd/data.mdb". False: it is no file's. */
+/* "7f00-7f01 rw-s 00002000 00:1c 77 /dev/shm/psd/data.mdb". False: the map is of no file. */
 static bool
 bus_error_parse_map(const char *line, struct map *m)
 {
@@ -166,8 +166,8 @@ find_map(uint64_t address, struct map *m)
 static atomic_flag saying = ATOMIC_FLAG_INIT;
 static const char *head;
 
-/* What is no file's is a defect of the program, or somebody's kill(): the usual end, with a core. A defect happens
- * again when this returns; a kill() does not, so it is repeated. */
+/* A signal outside a file's map is a defect of the program, or a process's kill(): the usual end, with a core. A defect
+ * happens again when this returns; a kill() does not, so it is repeated. */
 static void
 on_bus_error(int number, siginfo_t *info, void *context)
 {
@@ -177,7 +177,7 @@ on_bus_error(int number, siginfo_t *info, void *context)
     uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
 
     (void)context;
-    while (atomic_flag_test_and_set(&saying)) /* another thread is at it, and ends all */
+    while (atomic_flag_test_and_set(&saying)) /* another thread is here already, and ends the process */
         pause();
     if (info->si_code <= 0 || info->si_code == BUS_ADRALN || !find_map(address, &m)) {
         signal(number, SIG_DFL);
@@ -190,7 +190,7 @@ on_bus_error(int number, siginfo_t *info, void *context)
     w.len = strlen(text);
     text[w.len++] = '\n';
     if (write(STDERR_FILENO, text, w.len) < 0)
-        _exit(EXIT_LOST); /* there is nowhere to say so */
+        _exit(EXIT_LOST); /* there is nowhere to report it */
     _exit(EXIT_LOST);
 }
 

@@ -122,5 +122,5 @@ log_line(enum log_level level, const char *format, ...)
     clock_gettime(CLOCK_REALTIME, &now);
     n = log_format(line, sizeof line, to_journal, level, &now, text);
     if (write(STDERR_FILENO, line, n) < 0)
-        return; /* there is nowhere to say so */
+        return; /* there is nowhere to report it */
 }

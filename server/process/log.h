@@ -2,8 +2,9 @@
  *
  *     2026-01-31T12:00:00.123Z warning  worker lapsed job=train task=2
  *
- * Under systemd (stderr is the journal's socket) the journal's own form, "<4>worker lapsed job=train task=2": it knows
- * the time. Levels are syslog's. Control characters are replaced, so that no peer can forge a line. One thread. */
+ * Under systemd (stderr is the journal's socket) the journal's own form, "<4>worker lapsed job=train task=2": the
+ * journal adds the time. Levels are syslog's. Control characters are replaced, so that no peer can forge a line. One
+ * thread. */
 #ifndef SERVER_LOG_H
 #define SERVER_LOG_H
 

@@ -1,5 +1,5 @@
-/* Values as they were written are kept in text[], copied, and what they mean in the fields; which of two wins is
- * decided by the source, so that file and command line may be read in any order. */
+/* Values are kept as they were written in text[], copied, and parsed in the fields; the source decides which of two is
+ * used, so that file and command line may be read in any order. */
 #include "server/process/options.h"
 
 #include <ctype.h>
@@ -140,7 +140,7 @@ options_check_place(const struct options *o, struct ps_error *e)
     return PS_OK;
 }
 
-/* Checks that need several options. Without --shards the environment may still say how many there are. */
+/* Checks that need several options. Without --shards the environment may still give their number. */
 static enum ps_err
 options_check(const struct options *o, struct ps_error *e)
 {
@@ -239,7 +239,7 @@ options_reload(struct options *o, const struct options *from)
 {
     for (size_t i = 0; i < psd_command.options_len; i++)
         if ((psd_command.options[i].traits & OPTION_RELOADS) && !options_same(o->text[i], from->text[i]))
-            (void)take_over(o, from, i); /* it was read once: it may lack memory, nothing else */
+            (void)take_over(o, from, i); /* it was parsed once: only memory can be lacking */
 }
 
 /* ---- A file to begin with ---- */

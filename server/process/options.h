@@ -4,7 +4,7 @@
  * --shard, --shards only), default. Both --name VALUE and --name=VALUE are understood; in the file a line is
  * "name = value", '#' starts a comment.
  *
- * Rooms: options_table (the table), options (where values come from), options_place (the environment). */
+ * Files: options_table (the table), options (where values come from), options_place (the environment). */
 #ifndef SERVER_OPTIONS_H
 #define SERVER_OPTIONS_H
 
@@ -59,7 +59,7 @@ struct options {
     enum log_level log_level;
     int http_tls; /* 0: HTTP is plain; 1: it is TLS alone */
     bool discard_stale, insecure, sample_config, check;
-    struct command_line line; /* what is asked for besides serving */
+    struct command_line line; /* --help and the like, instead of serving */
 
     /* private */
     char *text[OPTIONS_MAX]; /* values as they were written; the strings above point to them */
@@ -67,13 +67,13 @@ struct options {
 };
 
 /* Parse the command line and the configuration file that it names; then one of the two options_apply_ below, which may
- * say how many shards there are, checks --shard. PS_ERR_INVALID, PS_ERR_CONFIG: the sentence names the option, or
+ * give the number of shards, checks --shard. PS_ERR_INVALID, PS_ERR_CONFIG: the sentence names the option, or
  * file:line. Ended by options_finish(), also after a failure. */
 enum ps_err options_parse(struct options *o, int argc, char **argv, struct ps_error *e) PS_MUST_USE;
 void options_finish(struct options *o); /* accepts a zeroed one */
 
-/* When TF_CONFIG's text is given and none of --listen, --unix, --shard and --shards was: this process is the ps that
- * its task says. PS_ERR_CONFIG. */
+/* When TF_CONFIG's text is given and none of --listen, --unix, --shard and --shards was: this process is the ps of its
+ * task. PS_ERR_CONFIG. */
 enum ps_err options_apply_tf_config(struct options *o, const char *text, struct ps_error *e) PS_MUST_USE;
 
 /* When PSD_SHARDS's text is given and neither --listen nor --shards was: the cluster's shards are that list, and this
@@ -84,14 +84,14 @@ enum ps_err options_apply_shards(struct options *o, const char *list, struct ps_
 /* A configuration file with every option in it, commented out and explained. */
 void options_sample(FILE *out);
 
-/* Visit what differs between two. reloadable: SIGHUP may take it from the new one. Texts are for people. */
+/* Visit the options that differ between two. reloadable: SIGHUP may take it from the new one. Texts are for people. */
 typedef void (*options_visit)(void *arg, const char *name, bool reloadable, const char *was, const char *is);
 void options_compare(const struct options *was, const struct options *is, options_visit visit, void *arg);
 
-/* Take over what is reloadable, also that it is not given any more. */
+/* Take over the reloadable options, also those that are not given any more. */
 void options_reload(struct options *o, const struct options *from);
 
-/* ---- For the rooms ---- */
+/* ---- For the files of this module ---- */
 
 extern const struct command psd_command;
 

@@ -12,7 +12,7 @@ is_loopback(const char *host)
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
 }
 
-/* Where a process that the cluster knows as `address` listens: others come from other machines, so on all interfaces,
+/* Where a process that the cluster knows as `address` listens: peers connect from other machines, so on all interfaces,
  * unless the address itself is a loopback one. */
 static void
 listen_for(const char *text, const struct address *address, char *out, size_t size)

@@ -1,4 +1,4 @@
-/* psd's options, one row each, and what else --help and the man page say. */
+/* psd's options, one row each, and the other texts of --help and the man page. */
 #include "common/cli/command.h"
 #include "common/core/wire/wire.h"
 #include "server/core/shard/shard.h"
@@ -436,7 +436,7 @@ static_assert(SHARD_JOBS == 1024 && SHARD_VARIABLES == 1048576 && SHARD_SESSIONS
                   SHARD_PARKED == 4096 && SHARD_PARKED_BYTES == 64 * MIB && SHARD_HELLO_MS == 10000,
               "defaults of the core and of the options are the same");
 
-/* What is limited, and what happens past it. */
+/* The limits, and what happens past each. */
 static const struct command_entry limit_entries[] = {
 #define WITH_OPTION(id, name, option, bytes, about) {name, "--" option ": " about},
 #define NO_OPTION(id, name, bytes, about)           {name, about},
@@ -447,7 +447,7 @@ static const struct command_entry limit_entries[] = {
 
 #define ENTRIES (const struct command_entry[])
 
-/* What --http serves. */
+/* The routes that --http serves. */
 static const struct command_entry http_entries[] = {
     {"/metrics", "figures in Prometheus' text format"},
     {"/healthz", "200 while the process is alive; 503 when its loop has not turned for 30 s"},

@@ -1,15 +1,15 @@
-/* What systemd is to know of this process: the protocol of sd_notify(3). Nothing happens without NOTIFY_SOCKET. Glue.
- */
+/* Notifies systemd of this process's state: the protocol of sd_notify(3). Nothing happens without NOTIFY_SOCKET.
+ * Glue. */
 #ifndef SERVER_SD_NOTIFY_H
 #define SERVER_SD_NOTIFY_H
 
 /* NAME=value lines. */
 void sd_notify_send(const char *state);
 
-/* What takes long before it serves, or as it stops: "Rebuilding, 42 %". systemd waits for another minute then. */
+/* Report long work before it serves, or as it stops: "Rebuilding, 42 %". systemd waits for another minute then. */
 void sd_notify_busy(const char *status);
 
-/* Around SIGHUP's work, and before the last of it. */
+/* Before and after SIGHUP's work. */
 void sd_notify_reloading(void);
 void sd_notify_reloaded(void);
 void sd_notify_stopping(void);
