@@ -19,7 +19,7 @@ durable_dir_default(char *out, size_t size)
     return true;
 }
 
-/* What belongs to somebody else, or to another psd, is not thrown away for anybody. */
+/* A directory of another user, or of another psd, is refused, never removed. */
 static enum ps_err
 durable_dir_refuse(const struct durable_dir *d, enum ps_err err, const struct ps_error *why, struct ps_error *e)
 {
@@ -33,7 +33,7 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
     struct store_lmdb_options options = {.dir = d->path, .durable = true, .set_aside = set_aside};
     struct store_dir_report report;
     struct ps_error why = {0};
-    uint64_t id = d->pair.id; /* a new file of a pair is known as that of before */
+    uint64_t id = d->pair.id; /* a new file of a pair keeps the id of the previous one */
     enum ps_err err;
 
     if (id == 0 && env_pair_random(&id) != PS_OK)
@@ -50,12 +50,12 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
     if (err == PS_OK)
         return PS_OK;
     if (set_aside)
-        store_lmdb_undo(d->store); /* or the next try would set this one aside, and in the end remove the first */
+        store_lmdb_undo(d->store); /* or the next try would set this one aside, and finally remove the first */
     durable_dir_close(d);
     return durable_dir_refuse(d, err, &why, e);
 }
 
-/* Whose it is, as it says itself. */
+/* Reads cluster and shard from the environment itself. */
 static enum ps_err
 open_as_it_is(struct durable_dir *d, struct ps_error *e)
 {

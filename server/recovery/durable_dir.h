@@ -1,8 +1,8 @@
-/* The durable directory: the environment in it, opened and looked at, and what happens when its disk fails.
+/* The durable directory: opens and checks the environment in it, and replaces it when its disk fails.
  *
- * After a failed sync nobody knows which of its pages are on the disk, whatever a later sync says (the kernel drops the
- * error together with the pages). So that file is never written again: it is renamed and kept for those who want to
- * look into it, and a new one takes its place, which a full save fills.
+ * After a failed sync it is unknown which of its pages are on the disk, whatever a later sync reports (the kernel drops
+ * the error together with the pages). So that file is never written again: it is renamed and kept for inspection, and a
+ * new one takes its place, which a full save fills.
  *
  * See Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020. */
 #ifndef SERVER_DURABLE_DIR_H
@@ -21,7 +21,7 @@ struct durable_dir {
     uint32_t shard, shards;
     struct store *store; /* NULL: not open */
     struct durable durable;
-    struct env_pair pair; /* as its row says; zeros in a new one */
+    struct env_pair pair; /* as stored in its row; zeros in a new one */
     bool in_memory;       /* it is on tmpfs, and will not outlive a reboot */
     uint32_t aside;       /* N of data.mdb.bad-N, when a file was set aside; 0: none was */
 };
@@ -35,11 +35,11 @@ bool durable_dir_default(char *out, size_t size);
 enum ps_err durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e) PS_MUST_USE;
 void durable_dir_close(struct durable_dir *d);
 
-/* Open the one that is there, whoever's it is: all fields are filled in. It must not be open elsewhere.
- * PS_ERR_NOT_FOUND when there is none, and as above. */
+/* Open an existing one, of any cluster: all fields are filled in. It must not be open elsewhere. PS_ERR_NOT_FOUND when
+ * there is none, and as above. */
 enum ps_err durable_dir_open_there(struct durable_dir *d, const char *path, struct ps_error *e) PS_MUST_USE;
 
-/* The open environment's file is still the one in the directory: nobody removed or replaced it. */
+/* The open environment's file is still the one in the directory: it was not removed or replaced. */
 bool durable_dir_still_there(const struct durable_dir *d);
 
 /* There is a save or a redo log in it. */

@@ -1,7 +1,7 @@
-/* That a live and a durable environment belong together: a fact "pair" in each.
+/* Records that a live and a durable environment belong together: a fact "pair" in each.
  *
- * id is the durable one's, a random number taken when it is made. life is the live one's, taken anew whenever that is
- * made or rebuilt, and written to the durable one before anything is acknowledged. So a start sees
+ * id is the durable one's, a random number taken when it is made. life is the live one's, a new random number whenever
+ * that is made or rebuilt, written to the durable one before anything is acknowledged. So a start sees
  *
  *     the same id and life      they belong together: the live one is the newer, or they are alike
  *     the same id, another life the live one is an older copy: the durable one went on with another

@@ -1,5 +1,5 @@
 /* The file "boot": the kernel's id of the boot, then "making", "open" or "synced". It is replaced by renaming, never
- * written in place, so that it is always one or the other. */
+ * written in place, so that it is always whole. */
 #include "server/recovery/live_dir.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ static const char *const state_names[] = {
 
 /* ---- Where ---- */
 
-/* A directory of our own, made when missing. */
+/* A directory that this user owns, made when missing. */
 static enum ps_err
 own_dir(const char *path, struct ps_error *e)
 {
@@ -40,7 +40,8 @@ own_dir(const char *path, struct ps_error *e)
     return PS_OK;
 }
 
-/* The cluster's name as part of a file name: what could leave the directory, or hide, becomes '_'. */
+/* The cluster's name as part of a file name: characters that could lead out of the directory, or hide the file, become
+ * '_'. */
 static void
 file_name(const char *cluster, char *out, size_t size)
 {
@@ -58,7 +59,7 @@ live_dir_default(const char *cluster, uint64_t shard, char *out, size_t size, st
     char name[128], parent[64];
     enum ps_err err;
 
-    if (runtime != NULL && *runtime != '\0') { /* systemd separates several with colons: ours is the first */
+    if (runtime != NULL && *runtime != '\0') { /* systemd separates several with colons: the first is used */
         snprintf(out, size, "%.*s/live", (int)strcspn(runtime, ":"), runtime);
         return PS_OK;
     }
@@ -70,7 +71,7 @@ live_dir_default(const char *cluster, uint64_t shard, char *out, size_t size, st
     return PS_OK;
 }
 
-/* ---- Whether to believe it ---- */
+/* ---- Whether its data is valid ---- */
 
 static bool
 read_word_file(const char *path, char *out, size_t size)
@@ -97,7 +98,7 @@ boot_now(char out[BOOT_ID_SIZE])
     return *out != '\0';
 }
 
-/* Was it this boot? Where the kernel does not say which one it is (in some containers), memory is the proof: it ends
+/* Whether it was this boot. Where the kernel has no id of the boot (in some containers), memory is the proof: it ends
  * with its boot. A disk proves nothing. */
 static bool
 is_this_boot(const char *dir, const char *was)
@@ -116,7 +117,7 @@ live_dir_is_believable(const char *dir)
 
     snprintf(path, sizeof path, "%s/boot", dir);
     if (!read_word_file(path, was, sizeof was))
-        return access(path, F_OK) < 0 && errno == ENOENT; /* there is nothing yet; else who knows what it says */
+        return access(path, F_OK) < 0 && errno == ENOENT; /* there is no file yet; else its content is unknown */
     state = strchr(was, ' ');
     if (state == NULL || strncmp(state + 1, state_names[LIVE_DIR_MAKING], strlen(state_names[LIVE_DIR_MAKING])) == 0)
         return false;
@@ -169,7 +170,7 @@ remove_all(const char *dir, struct ps_error *e)
     return PS_OK;
 }
 
-/* Another psd may be at work in it: rebuilding, say, which is not to be believed either. */
+/* Another psd may be working in it, for example rebuilding, and its data is not valid either. */
 enum ps_err
 live_dir_discard(const char *dir, struct ps_error *e)
 {

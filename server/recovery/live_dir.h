@@ -1,29 +1,27 @@
-/* The live directory around its environment: where it is when nobody says, and whether what lies in it may be believed.
+/* The live directory around its environment: its default place, and whether the data in it is valid.
  *
  * The environment is written without syncs, so what it holds is whole only in the boot of the machine that wrote it (or
- * after a clean stop that synced it). A file "boot" in the directory says which boot that was; while the environment is
- * rebuilt from the durable one, it says that as well. Where the kernel's id of the boot cannot be read, only what lies
- * in memory is believed, since that is of this boot. */
+ * after a clean stop that synced it). A file "boot" in the directory records which boot that was, and whether the
+ * environment is being rebuilt from the durable one. Where the kernel's id of the boot cannot be read, only data in
+ * memory is taken as valid, since that is of this boot. */
 #ifndef SERVER_LIVE_DIR_H
 #define SERVER_LIVE_DIR_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 
-/* $RUNTIME_DIRECTORY/live, else /dev/shm/psd-UID/CLUSTER-SHARD; parents are made (0700, and must be ours: /dev/shm is
- * everybody's). PS_ERR_IO. */
+/* $RUNTIME_DIRECTORY/live, else /dev/shm/psd-UID/CLUSTER-SHARD; parents are made (0700, and must be this user's:
+ * /dev/shm is open to all). PS_ERR_IO. */
 enum ps_err live_dir_default(const char *cluster, uint64_t shard, char *out, size_t size,
                              struct ps_error *e) PS_MUST_USE;
 
-/* Before the environment is opened: refuse a directory that holds files and none that says it is a psd's (an empty
- * filesystem's lost+found is no file); and what another boot left unsynced, or a psd that was rebuilding it left half
- * done, or empty it when `discard` (*discarded says that it was). PS_ERR_IO, PS_ERR_BUSY. A directory that does not
- * exist is fine.
- */
+/* Before the environment is opened: refuse a directory with files that is not marked as a psd's (an empty filesystem's
+ * lost+found is no file); also refuse data that another boot left unsynced, or that a rebuild left half done, or remove
+ * it when `discard` (*discarded: it was). PS_ERR_IO, PS_ERR_BUSY. A directory that does not exist is fine. */
 enum ps_err live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e) PS_MUST_USE;
 
 enum live_dir_state {
-    LIVE_DIR_MAKING, /* not to be believed until it is open */
+    LIVE_DIR_MAKING, /* not valid until it is LIVE_DIR_OPEN */
     LIVE_DIR_OPEN,   /* this boot writes here */
     LIVE_DIR_SYNCED  /* after the last sync: good in any boot */
 };
@@ -37,7 +35,7 @@ enum ps_err live_dir_mark(const char *dir, enum live_dir_state state, struct ps_
 /* Remove the environment and the mark: it is not open. PS_ERR_BUSY: another psd has it. PS_ERR_IO, PS_ERR_FULL. */
 enum ps_err live_dir_discard(const char *dir, struct ps_error *e) PS_MUST_USE;
 
-/* Take back the mark, before store_lmdb_undo(). */
+/* Remove the mark, before store_lmdb_undo(). */
 void live_dir_unmark(const char *dir);
 
 #endif

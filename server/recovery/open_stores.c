@@ -71,7 +71,7 @@ open_stores_stopped(struct ps_error *e)
     return stop_asked == 0 ? PS_OK : ps_fail(e, PS_ERR_CANCELLED, "stopped by a signal before it served");
 }
 
-/* A save or a log with a hole in it is not served: who runs it chooses what to go on from. */
+/* A save or a log with a piece missing is not served: the operator chooses from what to continue. */
 static enum ps_err
 say_way_out(const struct open_stores *s, enum ps_err err, struct ps_error *e)
 {
@@ -160,8 +160,8 @@ say_rebuilt(const struct open_stores *s, const struct stores_rebuild *r, uint64_
 
 /* ---- The shard ---- */
 
-/* Blocks are written past the caches when what the shard holds does not stay in them. The last one is shared by
- * several cores, and often by other machines on the same host: a quarter of it is ours. */
+/* Blocks are written past the caches when what the shard holds does not stay in them. The last one is shared by several
+ * cores, and often by other machines on the same host: the shard counts on a quarter of it. */
 static uint64_t
 stream_min(void)
 {
@@ -289,7 +289,7 @@ open_stores_begin(struct open_stores *s, struct ps_error *e)
 
 /* ---- Ending ---- */
 
-/* A rebuilt one stays: it is whole, and making it again takes as long. */
+/* A rebuilt live directory stays: it is complete, and rebuilding it again would take as long. */
 void
 open_stores_undo(struct open_stores *s)
 {
@@ -304,7 +304,7 @@ open_stores_undo(struct open_stores *s)
     store_lmdb_undo(s->store);
 }
 
-/* What lies on a disk outlives this boot, so it is made whole; on tmpfs there is nothing to do. */
+/* A live directory on a disk outlives this boot, so it is synced; on tmpfs there is nothing to do. */
 static void
 sync_if_on_disk(struct open_stores *s)
 {

@@ -4,19 +4,19 @@
  *     the live directory: is it of this boot, or synced? do the two belong together (env_pair.h)?
  *
  *         live data         durable data
- *         believed          of the same life      serve the live data: it is the newer
- *         believed          of another life       the live data is an older copy: discard, rebuild
- *         believed          of another pair       refuse: one of the two is not meant
- *         believed          none                  serve it; a full save makes the durable directory its own
+ *         valid             of the same life      serve the live data: it is the newer
+ *         valid             of another life       the live data is an older copy: discard, rebuild
+ *         valid             of another pair       refuse: one of the two is not meant
+ *         valid             none                  serve it; a full save makes the durable directory its own
  *         gone, or stale    a save, a redo log    rebuild: the save, then the log over it
- *         gone              none                  an empty shard, which says so; refused when a file that was set
+ *         gone              none                  an empty shard, which is logged; refused when a file that was set
  *                                                 aside (durable_dir.h) may hold a save
  *
  *     the shard loads what is there
  *     the pair is written to both, the live directory is marked as this boot's
  *
- * A rebuild says every second how far it is, and ends when TERM or INT comes; what it has made is discarded by the next
- * start. */
+ * A rebuild reports its progress every second, and ends when TERM or INT comes; what it has made is discarded by the
+ * next start. */
 #ifndef SERVER_OPEN_STORES_H
 #define SERVER_OPEN_STORES_H
 
@@ -53,7 +53,7 @@ open_stores_is_durable(const struct open_stores *s)
  */
 enum ps_err open_stores_begin(struct open_stores *s, struct ps_error *e) PS_MUST_USE;
 
-/* TERM and INT are heard from then on, until the loop has handlers of its own. PS_ERR_CANCELLED: one came. */
+/* TERM and INT are caught from then on, until the loop has handlers of its own. PS_ERR_CANCELLED: one came. */
 enum ps_err open_stores_stopped(struct ps_error *e) PS_MUST_USE;
 
 /* A psd that could not start leaves no new directories behind. Before open_stores_close(). */
@@ -64,10 +64,10 @@ void open_stores_close(struct open_stores *s);
 
 /* ---- open_stores_dirs.c: for open_stores.c ---- */
 
-/* Find and open both; what is discarded for the other's sake is. Then s->data is DATA_NEW or DATA_KEPT. */
+/* Find and open both; an outdated one is discarded for the other. Then s->data is DATA_NEW or DATA_KEPT. */
 enum ps_err open_stores_dirs(struct open_stores *s, struct ps_error *e) PS_MUST_USE;
 
-/* The data is there: say in both that they belong together. */
+/* The data is there: record in both that they belong together. */
 enum ps_err open_stores_join(struct open_stores *s, struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -1,4 +1,4 @@
-/* Which directories a start has, and whether what lies in them belongs together. */
+/* Finds and opens the directories of a start, and checks whether their data belongs together. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ find_durable_dir(struct open_stores *s, struct ps_error *e)
     return strcmp(given, "none") == 0 ? PS_OK : copy_path("--durable-dir", given, s->durable.path, e);
 }
 
-/* By whatever names. */
+/* Whether both paths are the same directory, whatever their names. */
 static bool
 is_same_dir(const char *one, const char *other)
 {
@@ -85,7 +85,7 @@ open_live(struct open_stores *s, struct ps_error *e)
     if ((err = store_lmdb_open(&o, &s->store, &s->report, e)) != PS_OK)
         return err;
     s->data = s->report.existed ? DATA_KEPT : DATA_NEW;
-    /* "synced" is over before anything is written: should the power go now, it may be torn. */
+    /* "synced" ends before anything is written: after a power loss from here on the data may be torn. */
     return s->data == DATA_KEPT ? live_dir_mark(s->live_dir, LIVE_DIR_OPEN, e) : PS_OK;
 }
 
@@ -107,7 +107,7 @@ write_pair(struct store *store, const struct env_pair *pair, const char *dir, st
     return err == PS_OK ? PS_OK : ps_fail(e, err, "cannot write in %s: %s", dir, ps_strerror(err));
 }
 
-/* Updates come without a durable directory: when there is one again, it will have missed them. */
+/* Updates without a durable directory: a durable directory that is given again later will have missed them. */
 static enum ps_err
 leave_durable_behind(struct open_stores *s, struct env_pair *live, struct ps_error *e)
 {
@@ -157,7 +157,7 @@ match_kept(struct open_stores *s, struct ps_error *e)
 }
 
 /* The disk failed, and then the memory was lost, before a save was in the new file: the last one is in the old file,
- * and to begin without it is nothing that a program may decide. */
+ * and the operator must decide whether to begin without it. */
 static enum ps_err
 refuse_to_forget(const struct open_stores *s, struct ps_error *e)
 {

@@ -51,7 +51,7 @@ replay_tool_begin(struct durable_dir *dir, struct store *live, const char *live_
 
 /* ---- Records ---- */
 
-/* Each is put together and handed on when it is whole. */
+/* Each record is assembled and handed on when it is complete. */
 struct replayed_records {
     struct store *disk;
     struct shard *shard;
@@ -98,7 +98,7 @@ see_piece(void *arg, const struct store_key *key, struct span piece)
     memcpy(&r->head, piece.data, MIN(piece.len, sizeof r->head));
     if (r->until != 0 && r->head.record > r->until)
         return false;
-    if ((r->err = shard_replay_piece(r->shard, piece, r->e)) != PS_OK) /* which has checked it then */
+    if ((r->err = shard_replay_piece(r->shard, piece, r->e)) != PS_OK) /* which has also checked it */
         return false;
     if (r->visit == NULL)
         return true;
@@ -248,7 +248,7 @@ see_variable(void *arg, struct span key, struct span value)
     return true;
 }
 
-/* Rows come with the log, before what speaks of them. */
+/* Rows are in the log before the records that refer to them. */
 static enum ps_err
 learn_names(struct listing *l, const Psd__RedoRecord *m)
 {
@@ -277,7 +277,7 @@ add_gradient(struct norms *n, const float *g, size_t len, float scale)
     }
 }
 
-/* Of the block as it is now; *len: its weights. */
+/* The norm of the block as it is now; *len: its weights. */
 static enum ps_err
 add_weights(struct listing *l, struct store_snapshot *snap, uint32_t var, uint32_t block, struct norms *n, size_t *len)
 {
@@ -342,7 +342,7 @@ print_record(const struct listing *l, const Psd__RedoRecord *m, const struct nor
     fputc('\n', l->out);
 }
 
-/* What the shard says of itself meanwhile is of no interest here. */
+/* Discards the shard's log lines and other actions. */
 static void
 drop_actions(struct shard *shard)
 {

@@ -1,5 +1,5 @@
 /* psd --replay DIR: what a durable directory's redo log holds, and the state after any of its records, to find the push
- * that broke a model. Nothing of this changes the directory, which no psd may have open.
+ * that broke a model. The directory is not changed; no psd may have it open.
  *
  *     psd --replay DIR                                 a line for each record with updates
  *     psd --replay DIR --until N --live-dir SCRATCH    a shard that serves what record N left; it saves nothing */
