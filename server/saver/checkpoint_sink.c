@@ -44,7 +44,7 @@ checkpoint_sink_drop(struct checkpoint_sink *sink)
 
 /* ---- Opening ---- */
 
-/* The row is our own, and was checked when it was written. */
+/* The row was written by psd, and checked then. */
 static enum ps_err
 find_target(struct checkpoint_sink *sink, const struct shard_save_row *row, struct ps_error *e)
 {

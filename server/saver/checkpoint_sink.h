@@ -1,10 +1,10 @@
-/* A checkpoint's files, while a shard fills in its blocks: where the saver carries a save of shard_save.checkpoint.
+/* A checkpoint's files, while a shard fills in its blocks: where the saver writes a save with shard_save.checkpoint.
  *
  *     checkpoint_sink_open() ──► for each block: checkpoint_sink_write() ──► checkpoint_sink_end()
- *                  └─────────────────────────────┴── checkpoint_sink_drop(): it comes to nothing
+ *                  └─────────────────────────────┴── checkpoint_sink_drop(): it is given up
  *
- * The files are there in full size, with their headers, made by who asked; other shards fill in theirs at the same
- * time. Blocks lie in whole tensors there, wherever their elements belong. For one thread, which it blocks. */
+ * The files exist in full size, with their headers, made by the client that asked; other shards fill in theirs at the
+ * same time. Blocks lie in whole tensors there, wherever their elements belong. For one thread, which it blocks. */
 #ifndef SERVER_CHECKPOINT_SINK_H
 #define SERVER_CHECKPOINT_SINK_H
 
@@ -15,7 +15,8 @@
 struct checkpoint_sink;
 
 /* save: with the rows of the job's variables; borrowed until the end. root: NULL, or the directory that the checkpoint
- * must lie below. PS_ERR_INVALID (it does not), PS_ERR_DATA (the files are not such), PS_ERR_IO, PS_ERR_NOMEM. */
+ * must lie below. PS_ERR_INVALID (it does not), PS_ERR_DATA (the files are not a checkpoint's), PS_ERR_IO,
+ * PS_ERR_NOMEM. */
 enum ps_err checkpoint_sink_open(const struct shard_save *save, const char *root, struct checkpoint_sink **out,
                                  struct ps_error *e) PS_MUST_USE;
 

@@ -1,5 +1,5 @@
-/* The loop's side: orders go to the thread under the lock, its news become events. Each news is a state, not a message,
- * so that nothing is lost or piles up when the loop is slow: blocks read, pieces on disk, an end. */
+/* The loop's side: orders go to the thread under the lock, its reports become events. Each report is a state, not a
+ * message, so that nothing is lost or piles up when the loop is slow: blocks read, pieces on disk, an end. */
 #include "server/saver/saver.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ saver_wake(struct saver *s)
     uv_mutex_unlock(&s->lock);
 }
 
-/* ---- What the thread says ---- */
+/* ---- Reports of the thread ---- */
 
 static void
 tell_end(struct saver *s, struct saver_job *job)
@@ -41,7 +41,7 @@ tell_end(struct saver *s, struct saver_job *job)
     saver_job_free(job);
 }
 
-/* An event may end a turn, and with it the save that it is about: the job is looked at again after each. */
+/* An event may end a turn, and with it the save that it is about: the job is checked again after each. */
 static void
 tell_job(struct saver *s)
 {
@@ -155,7 +155,7 @@ on_async(uv_async_t *async)
         report_durable_error(s, side, &why);
 }
 
-/* ---- What the shard wants ---- */
+/* ---- Actions of the shard ---- */
 
 void
 saver_begin(struct saver *s, struct shard_save *save)
@@ -164,7 +164,7 @@ saver_begin(struct saver *s, struct shard_save *save)
 
     ps_assert(s->job == NULL && s->unbegun == NULL);
     if (job == NULL) {
-        s->unbegun = save; /* told by and by: in the middle of a turn no event may be stepped */
+        s->unbegun = save; /* reported later: in the middle of a turn no event may be stepped */
         uv_async_send(&s->async);
         return;
     }
@@ -346,7 +346,7 @@ saver_start(const struct saver_config *c, struct saver **out, struct ps_error *e
         saver_finish(s);
         return ps_fail(e, PS_ERR_NOMEM, "the saver's thread cannot be started");
     }
-    uv_async_send(&s->async); /* a side that is not good is told at once */
+    uv_async_send(&s->async); /* a durable side that is not DURABLE_OK is reported at once */
     *out = s;
     return PS_OK;
 }

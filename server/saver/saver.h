@@ -1,6 +1,5 @@
-/* The saver: the thread that owns the durable store. What the shard hands out it carries there, in transactions that
- * serve both: first the pieces of the redo log that wait, then blocks of the save that runs, so that one sync is
- * enough.
+/* The saver: the thread that owns the durable store. It writes there what the shard hands out, in transactions for both
+ * kinds: first the pieces of the redo log that wait, then blocks of the save that runs, so that one sync is enough.
  *
  *     the loop (shard)                                          the thread
  *     SHARD_REDO{n}      ── saver_redo() ────────────────────► pieces wait ──┐
@@ -10,7 +9,7 @@
  *
  * A save, or a checkpoint, which goes to files instead:
  *
- *                  begun              all blocks read           SHARD_SAVE_CLOSE          last words are on disk
+ *                  begun              all blocks read           SHARD_SAVE_CLOSE          its end is on disk
  *     (none) ──────────────► staging ─────────────────► read ─────────────────────► closing ────────────────────► ended
  *        ▲                      │ SHARD_SAVE_ABANDONED    │ SHARD_SAVE_ABANDONED
  *        └──────────────────────┴─────────────────────────┘
@@ -26,10 +25,10 @@
  *     LOST ──► NEEDS_SAVE: another file, or one that missed something: no piece is written, a full save is needed
  *       └──┘ file set aside, a new one cannot be made: tried again every second
  *
- * LOST comes from all others, too, when the file is not found in the directory any more: a commit to one without a name
- * would succeed and be lost.
+ * LOST follows all other states, too, when the file is not found in the directory any more: a commit to a file without
+ * a name would succeed and be lost.
  *
- * Outside DURABLE_OK the shard has been told SHARD_NOT_DURABLE; back in it SHARD_DURABLE. Nothing here blocks the loop,
+ * Outside DURABLE_OK the shard has received SHARD_NOT_DURABLE; back in it SHARD_DURABLE. Nothing here blocks the loop,
  * but for saver_stop(). */
 #ifndef SERVER_SAVER_H
 #define SERVER_SAVER_H
@@ -51,7 +50,7 @@ struct saver_config {
     struct durable_dir *dir;     /* borrowed; the thread's until saver_stop() has returned. NULL: checkpoints alone */
     uint64_t redo_to;            /* pieces of the redo log before this one are committed in the live store */
     bool needs_full_save;        /* what is in the durable store misses something: begin in DURABLE_NEEDS_SAVE */
-    const char *checkpoint_root; /* NULL, or where checkpoints must lie below */
+    const char *checkpoint_root; /* NULL, or the directory that checkpoints must lie below */
     uint64_t rate;               /* blocks, in bytes per second; 0: no limit */
     /* On the loop: an event for the shard; now_ms is not set. */
     void (*event)(void *arg, struct shard_event *event);
@@ -72,15 +71,15 @@ void saver_close(struct saver *s);
 void saver_abandon(struct saver *s);
 void saver_redo(struct saver *s, uint64_t number);
 
-/* After every turn, when its actions have been performed: gives the thread blocks to go on with. */
+/* After every turn, when its actions have been performed: gives the thread more blocks. */
 void saver_turn_ended(struct saver *s);
 
 /* ---- Looking and setting ---- */
 
 void saver_set_rate(struct saver *s, uint64_t rate);
 
-/* Once a second or so: have the thread look whether the durable directory is still there. It does after
- * every commit, too. */
+/* About once a second: have the thread check whether the durable directory is still there. It does so after every
+ * commit, too. */
 void saver_look(struct saver *s);
 
 /* A save or a checkpoint has begun and not ended. */
@@ -89,7 +88,7 @@ bool saver_is_busy(const struct saver *s);
 /* Only a full save makes pushes durable again, and none runs. */
 bool saver_wants_save(struct saver *s);
 
-/* What lies on disk is not whole, whether or not the shard has changed since its last save. */
+/* The data on disk is not complete, whether or not the shard has changed since its last save. */
 bool saver_lacks_save(struct saver *s);
 
 #endif

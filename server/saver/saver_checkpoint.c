@@ -1,4 +1,4 @@
-/* A checkpoint on its way: the same blocks in the same order as a save's, written to files instead. */
+/* Writes a checkpoint: the same blocks in the same order as a save's, written to files instead. */
 #include "server/saver/checkpoint_sink.h"
 #include "server/saver/saver_state.h"
 

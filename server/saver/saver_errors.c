@@ -1,4 +1,4 @@
-/* What goes wrong on the durable side, and what the saver's thread does about it.
+/* Errors of the durable side, and how the saver's thread handles them.
  *
  * No space: a save ends, and pieces are tried again, alone, every second. Anything else, and a file that is not found
  * in its directory any more, means that the durable file cannot be used any more (durable_dir.h): another is made, and
@@ -35,7 +35,7 @@ saver_set_lost(struct saver *s, const struct ps_error *why)
     saver_set_durable_state(s, DURABLE_LOST, why);
 }
 
-/* True: nobody would find any more what is written. */
+/* True: the file is no longer in its directory, so that what is written would be lost. */
 bool
 saver_vanished(struct saver *s)
 {
@@ -53,7 +53,7 @@ saver_vanished(struct saver *s)
     return true;
 }
 
-/* What lies in the place of ours is not written over, unless it is a copy of ours. */
+/* Another environment in the directory is not written over, unless it is a copy of this pair's. */
 static enum ps_err
 open_anew(struct saver *s, const struct env_pair *pair, struct ps_error *e)
 {
@@ -68,7 +68,8 @@ open_anew(struct saver *s, const struct env_pair *pair, struct ps_error *e)
     return ps_fail(e, PS_ERR_CONFIG, "another durable environment lies in %s now", dir->path);
 }
 
-/* In GONE. The new environment is of the same pair: whoever starts here must know it as that of the live one. */
+/* In DURABLE_LOST. The new environment is of the same pair: the next start must recognise it as that of the live
+ * one. */
 void
 saver_make_anew(struct saver *s)
 {

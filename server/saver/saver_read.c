@@ -1,15 +1,15 @@
-/* How the thread copies what lies in the live store.
+/* The thread copies values of the live store.
  *
- * Who holds a value holds every page that is freed meanwhile. A thread that is not scheduled in the midst of a copy
- * would make the live file grow by all that is written until it is, and for good: 100 ms at 1 GB/s are 100 MB. So
- * nothing is held while more than a page is copied:
+ * A thread that holds a value keeps every page that is freed meanwhile. If it were not scheduled in the middle of a
+ * copy, the live file would grow by all that is written until it runs again, and stay so: 100 ms at 1 GB/s are 100 MB.
+ * So nothing is held while more than a page is copied:
  *
  *     hold ──► the head is copied ──► done ──► the rest is copied ──► hold: is it there, with that head? ──► done
- *                                                                        └── no: copied anew, and held
+ *                                                                        └── no: copied again, and held
  *
- * It is there, since a save's values stay until they are passed (save.h) and pieces until they are on disk. What a save
- * that was given up had left may go, and pieces that are given up: their pages stay mapped, whatever is in them, and
- * the second look tells, for a value that took the same place has a newer version. */
+ * The value is there, since a save's values stay until they are passed (save.h) and pieces until they are on disk.
+ * Values of a save that was given up may be removed, and pieces that are given up: their pages stay mapped, whatever is
+ * in them, and the second check finds it, since a value that took the same place has a newer version. */
 #include <string.h>
 
 #include "server/saver/saver_state.h"
@@ -49,7 +49,7 @@ saver_read_head(struct saver *s, const struct store_key *key, struct span *value
     return err;
 }
 
-/* Unheld. *whole: it is the value; else it is none, or that of somebody else. */
+/* Copies without holding. *whole: it is the value; else the bytes are of another one, or of none. */
 static enum ps_err
 copy_unheld(struct saver *s, const struct store_key *key, struct span *value, bool *whole)
 {

@@ -1,4 +1,4 @@
-/* All that a saver is, for its two sides: saver.c, which runs on the loop, and saver_thread.c. */
+/* The saver's state, for its two sides: saver.c, which runs on the loop, and saver_thread.c. */
 #ifndef SERVER_SAVER_STATE_H
 #define SERVER_SAVER_STATE_H
 
@@ -17,8 +17,8 @@ enum durable_state {
     DURABLE_LOST
 };
 
-/* A save on its way. The thread has it from the time it is taken until it has ended or the thread has seen that it is
- * abandoned; the loop from its begin until it has heard its end or abandons it. The last of the two frees it. */
+/* A save that runs. The thread has it from the time it is taken until it has ended or the thread has seen that it is
+ * abandoned; the loop from its begin until it has received its end or abandons it. The last of the two frees it. */
 struct saver_job {
     struct shard_save *save;
     uint64_t unix_ms;
@@ -47,13 +47,13 @@ struct saver {
     uv_cond_t wake; /* the thread waits here */
     uv_async_t async;
 
-    /* Under the lock: what the loop wants. */
+    /* Under the lock: orders of the loop. */
     bool stopping;
     bool look; /* whether the durable directory is still there */
     uint64_t redo_to, rate;
     struct saver_job *incoming;
 
-    /* Under the lock: what the thread has to say. Written by it alone. */
+    /* Under the lock: reports of the thread, which alone writes them. */
     enum durable_state durable_state;
     struct ps_error durable_error; /* outside DURABLE_OK */
     uint64_t durable_to;           /* pieces before this one are on disk */
@@ -64,7 +64,7 @@ struct saver {
     struct saver_job *job;
     struct shard_save_block batch[SAVER_AHEAD / 2];
     struct shard_save *unbegun;        /* there was no memory for it */
-    enum durable_state reported_state; /* as the shard knows it, */
+    enum durable_state reported_state; /* as last reported to the shard, */
     enum ps_err reported_code;         /* and outside DURABLE_OK why */
     uint64_t reported_to;
     uint32_t reported_aside, reported_lost;
@@ -73,7 +73,7 @@ struct saver {
     struct saver_job *own;
     bool begun;                                    /* what another boot has staged is erased */
     uint64_t redo_next;                            /* piece that is written next */
-    bool vanished;                                 /* LOST because nobody finds the file any more */
+    bool vanished;                                 /* LOST because the file is no longer in its directory */
     uint64_t retry_at;                             /* in FULL and LOST */
     uint64_t pieces_at;                            /* when pieces were last written */
     double tokens;                                 /* bytes of blocks that may be written */
@@ -116,20 +116,21 @@ bool saver_cut_is_due(const struct saver *s);
 bool saver_next_block(struct saver *s, uint64_t read_bytes, uint64_t redo_to, struct shard_save_block *out);
 void saver_block_was_read(struct saver *s, size_t len);
 
-/* saver_read.c: copy a live value, or its head. value: the copy, good until the next; its length is that of the whole.
- */
+/* saver_read.c: copy a live value, or its head. value: the copy, valid until the next; its length is that of the
+ * whole. */
 enum ps_err saver_read(struct saver *s, const struct store_key *key, struct span *value);
 enum ps_err saver_read_head(struct saver *s, const struct store_key *key, struct span *value);
 
 void saver_end_job(struct saver *s, enum ps_err err, const char *why);
 
-/* saver_errors.c. A side and its trouble (NULL in DURABLE_OK) are told with how far pieces are on disk. */
+/* saver_errors.c. The state and its error (NULL in DURABLE_OK) are reported with how far pieces are on disk. */
 void saver_set_durable_state(struct saver *s, enum durable_state state, const struct ps_error *why);
 
 /* A transaction failed: of a save, of pieces and nothing else. */
 void saver_failed(struct saver *s, enum ps_err err, bool of_save, bool of_pieces);
 
-/* True: nobody would find any more what is written. Looked at after each commit, and now and then. */
+/* True: the file is no longer in its directory, so that what is written would be lost. Checked after each commit, and
+ * about once a second. */
 bool saver_vanished(struct saver *s);
 
 /* In DURABLE_LOST: another durable file, or a try in SAVER_RETRY_NS. */

@@ -1,12 +1,12 @@
-/* The thread: does what is due (saver_wait.c), one transaction after the other, and says so. Live values are copied
- * first (saver_read.c); what fails is saver_errors.c's. */
+/* The thread: does what is due (saver_wait.c), one transaction after the other, and reports it. Live values are copied
+ * first (saver_read.c); saver_errors.c handles errors. */
 #include <string.h>
 
 #include "server/core/journal/redo_record.h"
 #include "server/saver/saver_state.h"
 
-#define ROOM_MIN       (1 * MIB) /* asked for with each transaction; what takes more gets it as it goes */
-#define REPORTED_BYTES (4 * MIB) /* the shard hears at least so often how far a save is */
+#define ROOM_MIN       (1 * MIB) /* reserved with each transaction; more is reserved as it is needed */
+#define REPORTED_BYTES (4 * MIB) /* a save's progress is reported at least this often */
 #define CUT_NS         (UINT64_C(1000000000) / 20)
 
 /* A transaction: what is due, and how much of it was done. */
@@ -25,7 +25,7 @@ saver_thread_store(const struct saver *s)
     return &s->config.dir->durable;
 }
 
-/* ---- What is said ---- */
+/* ---- Reports ---- */
 
 void
 saver_end_job(struct saver *s, enum ps_err err, const char *why)
@@ -55,7 +55,7 @@ saver_thread_failed(struct saver *s, const struct saver_work *w, enum ps_err err
 
 /* ---- A transaction ---- */
 
-/* A record's pieces belong into one transaction: the first says how much comes. */
+/* A record's pieces belong in one transaction: the first one holds their total size. */
 static bool
 saver_thread_fits(const struct saver_work *w, struct span piece)
 {
@@ -119,7 +119,7 @@ saver_block_was_read(struct saver *s, size_t len)
     uv_async_send(&s->async);
 }
 
-/* Most blocks of a large model may be as they were: those are not copied. */
+/* Most blocks of a large model may be unchanged: those are not copied. */
 static enum ps_err
 put_block(struct saver *s, struct saver_work *w, const struct store_key *key)
 {
@@ -153,7 +153,7 @@ put_blocks(struct saver *s, struct saver_work *w, uint64_t bytes)
     return err;
 }
 
-/* Pieces are tried again by and by, or the thread would do nothing else. */
+/* Pieces are tried again after a pause, or the thread would do nothing else. */
 static void
 saver_thread_unreadable(struct saver *s, const struct saver_work *w)
 {
@@ -220,7 +220,7 @@ pieces_and_blocks(struct saver *s, struct saver_work *w)
         saver_thread_committed(s, w);
 }
 
-/* What was missing is in the save. */
+/* The pieces that were missing are in the save. */
 static enum ps_err
 catch_up(struct saver *s)
 {
@@ -257,7 +257,7 @@ saver_thread_finish(struct saver *s)
     saver_set_durable_state(s, DURABLE_OK, NULL);
 }
 
-/* What another boot has staged goes first. */
+/* Blocks that another boot has staged are erased first. */
 static void
 begin_save(struct saver *s)
 {

@@ -1,7 +1,7 @@
-/* What is due, and when.
+/* Decides what is due, and when.
  *
- * Pieces first: somebody waits for them. Blocks as the write rate lets them, in chunks that are small while durable
- * pushes are about, since the next piece waits for the sync that is under way. */
+ * Pieces first: pushes wait for them. Blocks as the write rate lets them, in chunks that are small while durable pushes
+ * are about, since the next piece waits for the sync that is under way. */
 #include "server/saver/saver_state.h"
 
 #define CHUNK_MIN         (1 * MIB)
@@ -57,8 +57,8 @@ saver_pieces_wait(const struct saver *s)
     return (s->durable_state == DURABLE_OK || s->durable_state == DURABLE_FULL) && s->redo_next < s->redo_to;
 }
 
-/* Leftovers of the redo log go by and by; at once when a save is to begin, which is staged in their pages: else the
- * file would hold both. */
+/* Leftovers of the redo log are removed in small steps; at once when a save is to begin, which is staged in their
+ * pages: else the file would hold both. */
 static uint64_t
 cut_at(const struct saver *s)
 {
@@ -87,7 +87,7 @@ due_at(struct saver *s, uint64_t now)
     return at;
 }
 
-/* Take what has come, drop what is not wanted. */
+/* Take the save that has come, drop one that is abandoned. */
 static void
 saver_take_incoming(struct saver *s)
 {
@@ -103,7 +103,7 @@ saver_take_incoming(struct saver *s)
     }
 }
 
-/* What the job in hand is, and where it is. */
+/* The kind and the state of the current job. */
 enum due_state {
     DUE_NO_JOB, /* or abandoned */
     DUE_CHECKPOINT,
@@ -182,7 +182,7 @@ saver_wait(struct saver *s, struct saver_due *due)
         now = uv_hrtime();
         at = due_at(s, now);
         if (s->stopping && !(saver_pieces_wait(s) && s->durable_state == DURABLE_OK)) {
-            saver_take_incoming(s); /* what was abandoned before it was taken */
+            saver_take_incoming(s); /* a save that was abandoned before it was taken */
             return false;
         }
         if (at <= now) {
