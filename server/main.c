@@ -1,4 +1,4 @@
-/* psd: options, the start (directories, shard), the daemon; then all of it back.
+/* psd: options, the start (directories, shard), the daemon; then everything is released in reverse order.
  *
  * Every failure on the way is one line and an exit status that --help lists. */
 #include <fcntl.h>
@@ -126,7 +126,7 @@ log_http(const struct psd_process *s)
                  address);
 }
 
-/* First of all: to open the data may take long, and who watches is told so. */
+/* Called first: opening the data may take long, and HTTP clients see that psd is starting. */
 static enum ps_err
 start_http(struct psd_process *s, struct ps_error *e)
 {
@@ -229,15 +229,16 @@ main_run(struct psd_process *s)
     log_open(s->options.log_level);
     bus_error_listen();
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, as on a full disk, and no reason to die */
+    signal(SIGXFSZ,
+           SIG_IGN); /* a file that may not grow is an error, as on a full disk, and does not end the process */
     if (s->options.replay != NULL && s->options.until == 0)
         return main_list(&s->options);
     raise_descriptors(&s->options);
     return main_serve(s);
 }
 
-/* ThreadSanitizer makes what it keeps of a thread's signals at its first blocking call, and loses one that comes just
- * then: make it before anybody knows whom to signal. */
+/* ThreadSanitizer creates its record of a thread's signals at the first blocking call, and loses a signal that comes
+ * just then: create it before any process can know this pid. */
 static void
 known_to_sanitizer(void)
 {
