@@ -1,6 +1,6 @@
 /* A connection's life, from conn_init() to its last callback. Its parts: conn_read.c, conn_write.c, conn_blocked.c
  * (sockets that are full), conn_timeouts.c (deadlines), conn_shm.c (frames through shared memory), conn_tls.c
- * (encrypted), conn_auth.c (a proof before them), conn_queue.c (frames yet to be written).
+ * (encrypted), conn_auth.c (authentication before any frame), conn_queue.c (frames yet to be written).
  *
  * A callback may close the connection; the handle and all memory stay until close_done(), so loops only look at
  * c->closing after each callback. */
@@ -67,7 +67,7 @@ conn_uv_error(int status)
     return PS_ERR_IO;
 }
 
-/* No more frames; the owner is told once. */
+/* No more frames; the owner is notified once. */
 void
 conn_end(struct conn *c, const struct ps_error *why)
 {
@@ -208,7 +208,7 @@ conn_refuse_descriptors(int fd)
     (void)!setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
 }
 
-/* A client sees the path; the listening side sees no name, but may ask for the peer's process. */
+/* The peer's name: a client knows the path; the listening side has no name, but can get the peer's process. */
 static void
 conn_look_at_unix(struct conn *c, int fd)
 {

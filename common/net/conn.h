@@ -3,18 +3,18 @@
  *     conn_pool_init(&pool, loop);                        // once per loop
  *     conn_init(&c, &pool, is_pipe, &events, arg);        // then accept or connect on c.u
  *     conn_start(&c, congestion);                         // frames come in through events
- *     conn_auth_listen(), conn_auth_connect()             // first a proof, where there is to be one: conn_auth.h
- *     conn_send(&c, &out, later);                         // frames go out; out.done() tells
+ *     conn_auth_listen(), conn_auth_connect()             // first authentication, where it is demanded: conn_auth.h
+ *     conn_send(&c, &out, later);                         // frames go out; out.done() reports the result
  *     conn_close(&c, closed);  or  conn_finish(&c, closed), conn_leave(&c, CONN_LINGER_MS, closed);
  *     conn_pool_finish(&pool);                            // when all are closed; then run the loop once more
  *
- * Reading: bytes go where the frame reader wants them: a large payload straight into its final buffer, the rest through
- * one scratch buffer per loop. Writing: a queue of outgoing frames, sent in order; several small ones share a system
- * call. conn_queue.h says what a sender fills in (struct conn_out) and draws the life of one frame.
+ * Reading: bytes go to where the frame reader wants them: a large payload straight into its final buffer, the rest
+ * through one scratch buffer per loop. Writing: a queue of outgoing frames, sent in order; several small ones share a
+ * system call. conn_queue.h explains what a sender fills in (struct conn_out) and draws the life of one frame.
  *
- * Bytes go from the sender's memory straight to the kernel, by calls that do not wait; what it does not take stays
- * queued, and may be dropped at any time. No SIGPIPE comes of a peer that has gone, whatever the program has made of
- * that signal, which is left alone.
+ * Bytes go from the sender's memory straight to the kernel, by calls that do not wait; the rest stays queued, and may
+ * be dropped at any time. A peer that has gone causes no SIGPIPE, whatever the program's handling of that signal, which
+ * is left alone.
  *
  * Callbacks come from the loop or from within conn_send(), conn_flush() and conn_start(); any of them may call anything
  * here, conn_close() included. A conn's memory is its owner's and is free when closed() was called.
@@ -37,9 +37,9 @@
 
 #define CONN_PIN_MS      10         /* a read transaction is held no longer than this for one frame */
 #define CONN_SCRATCH     (64 * KIB) /* bytes read at once when no large payload is expected */
-#define CONN_TURN_BYTES  (8 * MIB)  /* written at once before the loop's other business gets its turn */
+#define CONN_TURN_BYTES  (8 * MIB)  /* written at once before the loop's other work gets its turn */
 #define CONN_LINGER_MS   2000       /* how long conn_finish() waits for the peer */
-#define CONN_TLS_MS      10000      /* how long a handshake may take, where nobody says otherwise */
+#define CONN_TLS_MS      10000      /* how long a handshake may take, by default */
 #define CONN_BINDING_MAX 64
 
 struct conn;
@@ -53,29 +53,29 @@ struct conn_pool {
     uv_loop_t *loop;
     uint8_t *scratch; /* CONN_SCRATCH + FRAME_ALIGN bytes, 64-byte aligned */
     struct buffer_pool buffers;
-    uint64_t received, sent;              /* bytes, of all that ever were */
-    struct conn_credentials *credentials; /* conn_credentials.h: what they show; NULL: nothing */
+    uint64_t received, sent;              /* bytes, of all connections ever */
+    struct conn_credentials *credentials; /* conn_credentials.h: the token that they present; NULL: none */
 
     /* private */
     uv_timer_t *timer; /* due when the first of waiting is */
     uint64_t timer_ms;
     struct conn *waiting; /* connections that have a deadline */
     uv_idle_t *idle;      /* runs while there are */
-    struct conn *kept;    /* connections that go on with what they kept */
+    struct conn *kept;    /* connections with kept bytes to hand out */
 
     /* conn_blocked.c */
     int blocked_fd; /* epoll's */
     uv_poll_t *blocked;
-    uint32_t blocked_len; /* connections whose sockets take no more */
+    uint32_t blocked_len; /* connections whose sockets are full */
 
     /* conn_shm.c */
     uint32_t shm_len; /* connections that share memory: read it */
-    bool sleeps;      /* uv_run() may sleep in its next poll: set by who runs the loop, true at first */
+    bool sleeps;      /* uv_run() may sleep in its next poll: set by the loop's owner, true at first */
     uv_prepare_t *before;
     uv_check_t *after;
     uv_idle_t *awake;                    /* runs when the loop may not sleep */
     struct conn_shm *shm_conns, *shm_at; /* those that share; the next one to be looked at */
-    bool dozes;                          /* the other sides were told that we sleep */
+    bool dozes;                          /* the other sides know that this loop sleeps */
 };
 
 /* PS_ERR_NOMEM, PS_ERR_LIMIT (descriptors). */
@@ -83,8 +83,7 @@ enum ps_err conn_pool_init(struct conn_pool *p, uv_loop_t *loop) PS_MUST_USE;
 void conn_pool_finish(struct conn_pool *p); /* accepts zeroed and finished pools */
 
 struct conn_events {
-    /* TLS: the handshake is done, once; frames may come from now on, and what was queued goes out after this. May be
-     * NULL. */
+    /* TLS: the handshake is done, once; frames may come from now on, and queued ones go out after this. May be NULL. */
     void (*secured)(struct conn *c);
     /* Metadata of a frame with a payload is whole: optionally frame_direct() or frame_discard() on conn_reader(). May
      * be NULL. */
@@ -93,11 +92,11 @@ struct conn_events {
      * call. */
     void (*frame)(struct conn *c, const struct frame_head *head, const void *meta, const void *payload);
     /* The stream ended or failed, or its bytes were no frame (PS_ERR_PROTOCOL, PS_ERR_VERSION: the connection still
-     * writes, so an ERROR frame can be sent before conn_finish()). PS_ERR_TLS, PS_ERR_TIMEOUT: the handshake failed;
-     * a peer that began to speak without TLS is written to without (conn_tells()), so that it can be told. After this
-     * no more frames come. Once. Not called after conn_close() or conn_finish(). */
+     * writes, so an ERROR frame can be sent before conn_finish()). PS_ERR_TLS, PS_ERR_TIMEOUT: the handshake failed; to
+     * a peer that began without TLS, an error can still be sent in plain text (conn_tells()). After this no more frames
+     * come. Once. Not called after conn_close() or conn_finish(). */
     void (*ended)(struct conn *c, const struct ps_error *why);
-    /* Only of one with a guard (conn_auth.h): it is through, with this role and token. May be NULL elsewhere. */
+    /* Only with authentication (conn_auth.h): it is done, with this role and token. May be NULL elsewhere. */
     void (*admitted)(struct conn *c, enum role role, const char *token);
 };
 
@@ -113,12 +112,12 @@ struct conn {
     struct conn_pool *pool;
     char peer[PS_ERROR_PEER_MAX]; /* set by conn_start() unless the owner did: "127.0.0.1:4000", "unix:/path" */
 
-    /* What both ends of an encrypted stream know, and nobody else: a proof goes for this stream alone. 0 bytes: it is
-     * not encrypted. There before the first frame is. */
+    /* Bytes that only both ends of an encrypted stream know: a proof is valid for this stream alone. None: it is not
+     * encrypted. Set before the first frame. */
     uint8_t binding[CONN_BINDING_MAX];
     size_t binding_len;
-    bool refused; /* the guard has ended it */
-    bool local;   /* from conn_start() on: the peer is on this machine, as a Unix socket or the addresses say */
+    bool refused; /* authentication has ended it */
+    bool local;   /* from conn_start() on: the peer is on this machine, as a Unix socket or the addresses show */
 
     /* private */
     struct frame_reader reader;
@@ -129,11 +128,11 @@ struct conn {
     uv_shutdown_t shutdown;
     int fd; /* from conn_start() on */
     bool started, paused, reading;
-    bool flushing;  /* flush() is below us on the stack */
-    bool blocked;   /* the socket takes no more, or its turn is over: it goes on when the loop says so */
+    bool flushing;  /* a caller on the stack is in flush() */
+    bool blocked;   /* the socket is full, or its turn is over: it continues from the loop */
     bool listed;    /* in the pool's epoll */
     bool broken;    /* writing failed */
-    bool ended;     /* the owner knows, or no longer wants to know */
+    bool ended;     /* the owner was notified, or needs it no more */
     bool eof;       /* there is nothing more to read */
     bool finishing; /* conn_finish() was called */
     bool leaving;   /* ... by conn_leave() */
@@ -141,8 +140,8 @@ struct conn {
     bool closing;   /* conn_close() was called */
     int broken_status;
     void (*closed)(struct conn *c);
-    uint64_t end_ms;  /* deadline of linger or of telling about broken; 0: none */
-    uint64_t look_ms; /* when it is next looked whether all was acknowledged; 0: not at all */
+    uint64_t end_ms;  /* deadline of linger or of reporting `broken`; 0: none */
+    uint64_t look_ms; /* when it is next checked whether all was acknowledged; 0: never */
     uint32_t look_wait_ms;
     uint64_t due_ms;                     /* when the timer must look here; 0: not in pool->waiting */
     struct conn *due_next, **due_before; /* pool->waiting */
@@ -151,11 +150,11 @@ struct conn {
     struct conn *kept_next, **kept_before; /* pool->kept; NULL: not in it */
     int eof_status;                        /* how the stream has ended, libuv's; eof */
 
-    const struct transport_ops *transport; /* what carries the frames: conn_transport.h */
+    const struct transport_ops *transport; /* carries the frames: conn_transport.h */
     void *transport_data;
     uint64_t transport_ms;    /* deadline of its handshake; 0: none */
     bool shaking;             /* frames wait for the end of a handshake */
-    bool secured;             /* which has been */
+    bool secured;             /* the handshake is done */
     enum tls_blame tls_blame; /* of one that failed with PS_ERR_TLS */
 };
 
@@ -165,12 +164,12 @@ enum ps_err conn_init(struct conn *c, struct conn_pool *pool, bool is_pipe, cons
                       void *arg) PS_MUST_USE;
 
 /* TCP: all bytes are encrypted, TLS 1.3 (tls.h), from the first one on. After conn_init(), before conn_start(). name:
- * of a client, whom the other side's certificate must name, a host or a number; of a server NULL. tls is borrowed until
- * this returns. What is queued waits for the end of the handshake, which has timeout_ms. */
+ * for a client, the host or IP address that the other side's certificate must name; for a server NULL. tls is borrowed
+ * until this returns. Queued frames wait for the end of the handshake, which has timeout_ms. */
 enum ps_err conn_tls(struct conn *c, const struct tls *tls, const char *name, uint32_t timeout_ms,
                      struct ps_error *e) PS_MUST_USE;
 
-/* What a peer without TLS is told (conn_tells()). */
+/* The error for a peer without TLS (conn_tells()). */
 #define CONN_TLS_WANTED "TLS alone is spoken here, and you speak without: give the CA (tls_ca, PSD_TLS_CA)"
 
 /* The handshake is done. */
@@ -181,27 +180,28 @@ conn_secured(const struct conn *c)
 }
 
 /* TCP: no delay, and the congestion control named; NULL, or a name that the kernel does not know or allow, leaves the
- * system's own. Begin to read, and to write what was queued before. */
+ * system's own. Begin to read, and to write frames queued before. */
 enum ps_err conn_start(struct conn *c, const char *congestion) PS_MUST_USE;
 
 /* TCP: another congestion control; a name that the kernel does not know or allow changes nothing. After conn_start().
  */
 void conn_congestion(struct conn *c, const char *name);
 
-/* A Unix socket, of a listener or a connection: what peers would pass along with bytes (SCM_RIGHTS) is refused to them.
- * Nobody takes it, but the kernel closes it in the thread that reads the bytes, which may take as long as the sender
- * likes: a TCP socket may linger. Changes nothing where the kernel is older than 6.16. conn_start() does so itself. */
+/* A Unix socket, of a listener or a connection: refuses descriptors that peers pass along with bytes (SCM_RIGHTS). They
+ * would not be used, but the kernel closes them in the thread that reads the bytes, which may take as long as the
+ * sender likes: a TCP socket may linger. Changes nothing where the kernel is older than 6.16. conn_start() does so
+ * itself. */
 void conn_refuse_descriptors(int fd);
 
 /* Frames go through this memory from now on, both ways; the stream only wakes the other side. Takes the memory over,
  * unless it fails. Both sides have agreed on it: not one byte is on the stream, of which nothing is queued (started,
- * and flushed to the end). Payloads may then change while frame() looks at them: who relies on what it has checked
- * copies first. PS_ERR_NOMEM.
+ * and flushed to the end). Payloads may then change while frame() reads them: an owner that relies on a check copies
+ * first. PS_ERR_NOMEM.
  *
- * Who runs the loop by uv_run() alone has nothing else to do: the rings are looked into before each poll. Set
- * pool->sleeps to false around turns that are not to sleep (UV_RUN_NOWAIT, an idle handle that runs), or the other
- * sides ring in vain; who sleeps in a poll of its own does so between conn_pool_doze() and conn_pool_wake(), and not
- * when the first says false. */
+ * An owner that runs the loop by uv_run() alone has nothing else to do: the rings are checked before each poll. Set
+ * pool->sleeps to false around iterations that do not sleep (UV_RUN_NOWAIT, an idle handle that runs), or the other
+ * sides send doorbells in vain; an owner that sleeps in a poll of its own does so between conn_pool_doze() and
+ * conn_pool_wake(), and not when the first returns false. */
 enum ps_err conn_shm(struct conn *c, struct shm_ring *share) PS_MUST_USE;
 bool conn_shares(const struct conn *c);
 bool conn_pool_doze(struct conn_pool *p);
@@ -213,17 +213,18 @@ void conn_send(struct conn *c, struct conn_out *out, bool later);
 void conn_flush(struct conn *c);
 
 /* Drop what is queued, each frame with PS_ERR_CANCELLED, and the rest of the payload that is being read: neither the
- * senders' memory nor the parts are touched after this returns. The stream stays in step, in both directions: what is
- * left of a frame that has begun is copied and goes out. Without memory for that nothing more is written, and the owner
- * is told as for any failure to write. Not from within done(), prepare() or release(). */
+ * senders' memory nor the parts are touched after this returns. The stream stays in step, in both directions: the rest
+ * of a frame that has begun is copied and goes out. Without memory for that nothing more is written, and the owner is
+ * notified as for any failure to write. Not from within done(), prepare() or release(). */
 void conn_cut(struct conn *c);
 
-/* Read once, without waiting, past the loop: for who spins, not of shared memory. True: something came, and was handed
- * out. */
+/* Read once, without waiting, outside the loop: for callers that spin, not with shared memory. True: something came,
+ * and was handed out. */
 bool conn_poll(struct conn *c);
 
-/* Stop and go on reading. The frame that has begun may still come, when all of it was read already; whole frames behind
- * it are kept back (at most CONN_SCRATCH bytes, copied) and come from the loop's next round on, once it goes on. */
+/* Stop and continue reading. The frame that has begun may still come, when all of it was read already; whole frames
+ * behind it are kept back (at most CONN_SCRATCH bytes, copied) and come from the loop's next iteration on, after
+ * reading continues. */
 void conn_read_pause(struct conn *c);
 void conn_read_resume(struct conn *c);
 
@@ -231,14 +232,14 @@ void conn_read_resume(struct conn *c);
  * CONN_SCRATCH. */
 void conn_read_at_most(struct conn *c, size_t bytes);
 
-/* Send what is queued, say so to the peer, and close when it has closed its side (so that unread bytes do not reset the
- * connection under the last frame), at most CONN_LINGER_MS from now. No more frames come. */
+/* Send what is queued, shut the stream down, and close when the peer has closed its side (so that unread bytes do not
+ * reset the connection under the last frame), at most CONN_LINGER_MS from now. No more frames come. */
 void conn_finish(struct conn *c, void (*closed)(struct conn *c));
 
-/* The same, but no longer than until the peer's system has acknowledged all: the peer reads it whenever it likes, even
- * when what it sends meanwhile is answered by a reset. That is soon, however long the peer itself is away, unless it
- * left so much unread that not all is taken; then at most timeout_ms from now. For peers without a proxy between,
- * which may throw away what it has when it sees that reset. */
+/* The same, but no longer than until the peer's system has acknowledged all: the peer can read it at any time, even
+ * when what it sends meanwhile is answered by a reset. That is soon, however long the peer itself does not read, unless
+ * it left so much unread that not all is taken; then at most patience_ms from now. For peers without a proxy between,
+ * which may discard its data when it sees that reset. */
 void conn_leave(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c));
 
 /* Close now: not one byte of a queued frame is touched after this returns. From the loop, each of them ends with
@@ -256,7 +257,7 @@ conn_queued(const struct conn *c)
     return c->queue.first != NULL || c->blocked;
 }
 
-/* It has ended, and a last frame would still go out. */
+/* It has ended, and a last frame can still be sent. */
 static inline bool
 conn_tells(const struct conn *c)
 {

@@ -1,5 +1,5 @@
-/* The prelude's frames are taken off the stream before the owner sees any (conn_read.c asks conn_auth_takes()); what
- * it answers is sent from here. It ends by admitted(), or by ended() as every connection does. */
+/* The authentication's frames are taken off the stream before the owner sees any (conn_read.c asks conn_auth_takes());
+ * the answers are sent from here. It ends by admitted(), or by ended() as every connection does. */
 #include "common/net/conn_auth.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@ struct conn_auth {
     struct token_handshake handshake;
     uint32_t timeout_ms;
     bool listens;
-    bool optional; /* and nobody has knocked */
+    bool optional; /* and no KNOCK has come */
 };
 
-/* A frame of the prelude that waits to be written. */
+/* A frame of the authentication that waits to be written. */
 struct guard_out {
     struct conn_out out;
     uint8_t bytes[];
@@ -39,7 +39,7 @@ conn_auth_free(struct conn *c)
 static void
 out_done(struct conn_out *out, enum ps_err result)
 {
-    (void)result; /* where it failed the connection ends, and says so */
+    (void)result; /* when it failed the connection ends, and reports that */
     free(CONTAINER_OF(out, struct guard_out, out));
 }
 
@@ -60,13 +60,13 @@ send_frame(struct conn *c, const uint8_t *bytes, size_t len)
 
 /* ---- The end ---- */
 
-/* frame: what tells the other side why. */
+/* frame: the error for the other side. */
 static void
 conn_auth_fail(struct conn *c, const struct ps_error *why, const uint8_t *frame, size_t len)
 {
     c->refused = true;
     conn_auth_free(c);
-    (void)send_frame(c, frame, len); /* without memory it ends all the same */
+    (void)send_frame(c, frame, len); /* without memory the connection ends as well */
     conn_end(c, why);
     if (!c->closing)
         conn_timeouts_update(c);
@@ -102,11 +102,11 @@ conn_auth_late(struct conn *c)
     conn_auth_refuse(c, &e);
 }
 
-/* Bytes that are no frame are not worth an answer, and get none; another version's are. */
+/* Bytes that are no frame get no answer; another version's do. */
 void
 conn_auth_broken(struct conn *c, const struct ps_error *why)
 {
-    if (c->auth->optional) { /* it is the owner's to say why */
+    if (c->auth->optional) { /* the owner reports why */
         conn_auth_free(c);
         conn_end(c, why);
         return;
@@ -133,7 +133,7 @@ let_in(struct conn *c)
     c->events->admitted(c, role, name);
 }
 
-/* Somebody knocks, though nobody has to. */
+/* A KNOCK has come, though none is demanded. */
 static void
 conn_auth_begin(struct conn *c)
 {
@@ -170,7 +170,7 @@ conn_auth_takes(struct conn *c, const struct frame_head *head, const void *meta)
 
 /* ---- Beginning ---- */
 
-/* A guard, and its part of what is proven. */
+/* Creates c->auth, and this side's part of the proof. */
 static enum ps_err
 conn_auth_new(struct conn *c, const struct conn_auth_terms *terms, struct token_handshake_own *own)
 {
@@ -182,7 +182,7 @@ conn_auth_new(struct conn *c, const struct conn_auth_terms *terms, struct token_
         return PS_ERR_NOMEM;
     c->auth->timeout_ms = terms->timeout_ms;
     if (!terms->optional) {
-        uv_update_time(c->pool->loop); /* who drives the loop himself may have been away */
+        uv_update_time(c->pool->loop); /* a loop that its owner runs may be behind */
         conn_auth_begin(c);
     }
     return PS_OK;

@@ -1,13 +1,13 @@
-/* The guard of a connection: nothing passes between its two owners before who connects has proven to have a token
- * (token_handshake.h), and who listens the same. Glue.
+/* Authentication of a connection: nothing passes between its two owners before the connecting side and then the
+ * listening side have proven that they hold a token (token_handshake.h). Glue.
  *
  *     conn_start(&c, NULL);
  *     conn_auth_listen(&c, &terms)   or  conn_auth_connect(&c, &terms);      // at once, before anything is sent
- *     c.events->admitted(&c, role, name);     // now it is a connection as any other
- *     c.events->ended(&c, &why);              // it will not be: c.refused says that who connects was told why, or that
- *                                             // it was told here. conn_finish() lets that out
+ *     c.events->admitted(&c, role, name);     // now it is an ordinary connection
+ *     c.events->ended(&c, &why);              // it failed: c.refused: an ERROR with the reason was sent to the
+ *                                             // connecting side, or came here. conn_finish() sends what is queued
  *
- * Until then frames are small (TOKEN_HANDSHAKE_META_MAX), at most one has begun, and timeout_ms ends it all. */
+ * Until then frames are small (TOKEN_HANDSHAKE_META_MAX), at most one has begun, and timeout_ms limits all of it. */
 #ifndef COMMON_CONN_AUTH_H
 #define COMMON_CONN_AUTH_H
 
@@ -15,17 +15,16 @@
 #include "common/net/conn.h"
 
 struct conn_auth_terms {
-    const char *cluster; /* who connects: NULL for any */
+    const char *cluster; /* connecting side: NULL for any */
     uint32_t timeout_ms; /* for all of it */
 
-    /* who listens */
-    const struct keyring *ring; /* borrowed while the guard stands; may change meanwhile */
-    bool optional;              /* whose first frame is another is let pass with it, whenever it comes, and admitted()
-                                   does not come */
+    /* listening side */
+    const struct keyring *ring; /* borrowed until authentication ends; may change meanwhile */
+    bool optional; /* a peer whose first frame is another passes with it, whenever it comes; admitted() is not called */
 
-    /* who connects */
+    /* connecting side */
     const struct key *key; /* copied */
-    enum role wanted;      /* ROLE_NONE: whatever the token has */
+    enum role wanted;      /* ROLE_NONE: the token's role */
 };
 
 /* PS_ERR_NOMEM; PS_ERR_IO: no random numbers. */

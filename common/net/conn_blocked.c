@@ -1,10 +1,10 @@
-/* Sockets that take no more. Writing is the connection's own, by sendmsg(), and not libuv's: uv_write() and
+/* Sockets whose buffers are full. The connection writes by sendmsg() itself, not through libuv: uv_write() and
  * uv_try_write() raise SIGPIPE where the peer has gone, and a library changes no signal of the program that uses it.
  *
  * A connection whose socket is full, or whose turn is over, is blocked: conn_block(). The pool has an epoll descriptor
  * of its own for these sockets, since libuv watches each of them already, to read; the loop watches that descriptor.
- * When a socket has room the connection is not blocked any more and goes on (conn_unblocked()). A socket is asked for
- * once at a time, and stays listed until it is closed. */
+ * When a socket has space the connection is not blocked any more and continues (conn_unblocked()). A socket is armed
+ * for one event at a time, and stays listed until it is closed. */
 #include "common/net/conn_internal.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ conn_blocked_end(struct conn *c)
         uv_unref((uv_handle_t *)p->blocked);
 }
 
-/* The socket may live on in another process, and must not be listed then. */
+/* The socket may stay open in another process, and must not be listed then. */
 void
 conn_blocked_leave(struct conn *c)
 {
@@ -68,7 +68,7 @@ conn_blocked_leave(struct conn *c)
     c->listed = false;
 }
 
-/* A callback may close any of them; their memory stays until the loop comes to its closed handles. */
+/* A callback may close any of them; their memory stays until the loop runs its close callbacks. */
 static void
 conn_blocked_poll(uv_poll_t *poll, int status, int what)
 {

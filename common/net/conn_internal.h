@@ -1,30 +1,30 @@
-/* What the parts of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_blocked.c, conn_timeouts.c,
- * conn_auth.c; and its transports: conn_socket.c, conn_tls.c, conn_shm.c. Nobody else includes this. */
+/* Shared by the parts of a connection (conn.h): conn.c, conn_read.c, conn_write.c, conn_blocked.c, conn_timeouts.c,
+ * conn_auth.c; and its transports: conn_socket.c, conn_tls.c, conn_shm.c. No other file includes this. */
 #ifndef COMMON_CONN_INTERNAL_H
 #define COMMON_CONN_INTERNAL_H
 
 #include "common/net/conn.h"
 #include "common/net/conn_transport.h"
 
-#define CONN_TELL_MS     100 /* after a failed write: how long the reading side may take to say why */
-#define CONN_LOOK_MS     1   /* while leaving: between two looks, at first; then twice as long ... */
+#define CONN_TELL_MS     100 /* after a failed write: how long the reading side may take to find the reason */
+#define CONN_LOOK_MS     1   /* while leaving: between two checks, at first; then twice as long ... */
 #define CONN_LOOK_MS_MAX 16  /* ... up to this */
 
 /* ---- conn.c ---- */
 
-/* No more frames; the owner is told once. status: libuv's, of a stream that ended or failed. */
+/* No more frames; the owner is notified once. status: libuv's, of a stream that ended or failed. */
 void conn_end(struct conn *c, const struct ps_error *why);
 void conn_end_uv(struct conn *c, int status);
 
 /* ---- conn_write.c ---- */
 
-/* All is sent, and conn_leave() was called: close if it was acknowledged, else look again later. */
+/* All is sent, and conn_leave() was called: close if it was acknowledged, else check again later. */
 void conn_leave_look(struct conn *c);
 
-/* The socket has room again, or it is this connection's turn. */
+/* The socket has space again, or it is this connection's turn. */
 void conn_unblocked(struct conn *c);
 
-/* Nothing more can be written: the owner is told so, unless the reading side ends first. */
+/* Nothing more can be written: the owner is notified, unless the reading side ends first. */
 void conn_broke(struct conn *c, int status);
 
 /* ---- conn_blocked.c ---- */
@@ -35,7 +35,8 @@ void conn_blocked_finish(struct conn_pool *p);
 /* Give bytes to the socket. Returns how many it took, 0: it is full; negative: libuv's status. */
 ssize_t conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n);
 
-/* Nothing is written before conn_unblocked(), which the loop calls when the socket has room; never from within this. */
+/* Nothing is written before conn_unblocked(), which the loop calls when the socket has space; never from within
+ * this. */
 void conn_block(struct conn *c);
 
 /* The socket is about to be closed. */
@@ -43,12 +44,12 @@ void conn_blocked_leave(struct conn *c);
 
 /* ---- conn_socket.c ---- */
 
-/* transport_ops.came(), of a stream that carries frames or what is thrown away. */
+/* transport_ops.came(), of a stream that carries frames or bytes to discard. */
 void conn_socket_came(struct conn *c, const void *at, ssize_t n);
 
 /* ---- conn_read.c ---- */
 
-/* Bytes of the stream to the frame reader, and what they mean to the owner. */
+/* Gives bytes of the stream to the frame reader, and the resulting events to the owner. */
 void conn_feed(struct conn *c, const uint8_t *data, size_t n);
 
 /* Where the next bytes of the stream go, and how many of them: never none. */
@@ -60,20 +61,20 @@ void conn_over(struct conn *c, int status);
 /* Watch the socket. Negative: libuv's status. */
 int conn_read_start(struct conn *c);
 
-/* What was kept back: not in the next round; not at all. */
+/* Bytes kept back: do not hand them out in the next iteration; drop them. */
 void conn_kept_remove(struct conn *c);
 void conn_rest_drop(struct conn *c);
 
 /* ---- conn_auth.c ---- */
 
-/* Of one that has a guard. A frame: false: there is no guard any more, and it is the owner's. */
+/* For a connection in authentication. Takes a frame. False: authentication is over, and the frame is the owner's. */
 bool conn_auth_takes(struct conn *c, const struct frame_head *head, const void *meta);
 
-/* Bytes that are no frame, or not one for here; its deadline has passed. It ends. */
+/* Bytes that are no frame, or no frame of the authentication; its deadline has passed. The connection ends. */
 void conn_auth_broken(struct conn *c, const struct ps_error *why);
 void conn_auth_late(struct conn *c);
 
-/* Accepts those without one. */
+/* Accepts connections without one. */
 void conn_auth_free(struct conn *c);
 
 /* ---- conn_credentials.c ---- */

@@ -5,11 +5,10 @@
  * that is whole is done. Where a frame stands is one pair, piece and offset: piece 0 is its head, then its parts, then
  * the pad.
  *
- * Out of the way: a frame whose prepare() fails leaves from the middle of the queue; own() replaces the sender's parts
- * with a copy of what is left of them and goes on at the same byte; drop() empties the queue.
+ * Exceptions: a frame whose prepare() fails leaves from the middle of the queue; own() replaces the sender's parts with
+ * a copy of what is left of them and continues at the same byte; drop() empties the queue.
  *
- * A callback may append and may close the connection. It comes back here for nothing else: conn.c does not flush within
- * a flush. */
+ * A callback may append and may close the connection, nothing else here: conn.c does not flush within a flush. */
 #include "common/net/conn_queue.h"
 
 #include <stdlib.h>
@@ -102,7 +101,7 @@ conn_queue_release(struct conn_out *o)
         o->release(o);
 }
 
-/* It is off the queue: its last words. */
+/* The frame is off the queue: calls release() and done(). */
 static void
 out_done(struct conn_queue *q, struct conn_out *o, enum ps_err result)
 {
@@ -197,7 +196,7 @@ conn_queue_prepare(struct conn_queue *q, const uv_loop_t *loop)
         if (err != PS_OK) {
             queue_remove_after(q, before, o);
             out_done(q, o, err);
-            before = NULL; /* the callback may have changed the queue: start anew */
+            before = NULL; /* the callback may have changed the queue: start again */
             o = q->first;
             bytes = n = 0;
             continue;
@@ -227,7 +226,7 @@ conn_queue_gather(const struct conn_queue *q, uv_buf_t *bufs, unsigned *n, uint6
         uint64_t got = out_gather(o, bufs, n, most - bytes);
 
         bytes += got;
-        if (got < o->left) /* no room for the rest of it: what is behind must wait */
+        if (got < o->left) /* no space for the rest of it: later frames must wait */
             break;
     }
     return bytes;
@@ -256,7 +255,7 @@ conn_queue_pinned(struct conn_out *from)
     return NULL;
 }
 
-/* What is left of a frame, as one that nobody waits for. */
+/* The rest of a frame, as one without a sender. */
 struct cut {
     struct conn_out out;
     uint8_t bytes[];

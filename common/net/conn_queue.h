@@ -1,5 +1,5 @@
 /* The frames that a connection has yet to write, in order, and how far each one is. Moves no bytes itself: conn.c asks
- * what to give to the socket and says what the socket took. Glue; conn.h is what psd and libpsclient include.
+ * what to give to the socket and reports what the socket took. Glue; conn.h is what psd and libpsclient include.
  *
  *     conn_queue_append(&q, out);
  *     conn_queue_prepare(&q, loop);                       // the first frames have their head and parts now
@@ -10,7 +10,7 @@
  * The life of one frame:
  *
  *     queued ──first in line: prepare()──► ready ──all bytes were taken──► done(PS_OK)
- *       │                                    │ socket full: go on when it has room
+ *       │                                    │ socket full: continue when it has space
  *       │                                    │ pinned and ready for CONN_PIN_MS: copy what is left and release()
  *       └── connection closed ───────────────┴──► done(PS_ERR_CLOSED)
  *
@@ -26,8 +26,8 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 
-/* How much one system call is given. Loopback carries a third more by 1 MiB than by 256 KiB; who stops fetching has as
- * much copied for him after CONN_PIN_MS. */
+/* How much one system call is given. Loopback carries a third more by 1 MiB than by 256 KiB; for a peer that stops
+ * reading, as much is copied after CONN_PIN_MS. */
 #define CONN_QUEUE_BUFS  128 /* buffers */
 #define CONN_QUEUE_BATCH MIB /* bytes, up to which frames are added */
 
@@ -66,7 +66,7 @@ struct conn_queue {
 
 void conn_queue_append(struct conn_queue *q, struct conn_out *o);
 
-/* Make the first frame ready, and those behind it that fit the same system call. loop: tells the time. */
+/* Make the first frame ready, and those behind it that fit the same system call. loop: for the time. */
 void conn_queue_prepare(struct conn_queue *q, const uv_loop_t *loop);
 
 /* List the first bytes of what is ready in bufs, CONN_QUEUE_BUFS of them, at most `most` bytes; *n says how many

@@ -1,8 +1,8 @@
 /* Reading. The usual way: read_alloc() offers what the frame reader wants, read_done() feeds it, events go out. Then
- * the failures: bytes that are no frame and the end of the stream both stop reading and are told once (conn_end()).
+ * the failures: bytes that are no frame and the end of the stream both stop reading and are reported once (conn_end()).
  *
- * A pause ends conn_feed() at a frame's end. What was read behind it is kept in c->rest; when it may go on, the
- * connection is in pool->kept until the loop's next round hands the rest out (never from within conn_read_resume(),
+ * A pause ends conn_feed() at a frame's end. What was read behind it is kept in c->rest; when it may continue, the
+ * connection is in pool->kept until the loop's next iteration hands the rest out (never from within conn_read_resume(),
  * which is called from anywhere). Only then is more read. */
 #include "common/net/conn_internal.h"
 
@@ -60,7 +60,7 @@ conn_rest_drop(struct conn *c)
     c->rest_at = c->rest_len = 0;
 }
 
-/* Keep these bytes for when it goes on. False: no memory. */
+/* Keep these bytes until reading continues. False: no memory. */
 static bool
 rest_keep(struct conn *c, const uint8_t *data, size_t n)
 {
@@ -88,7 +88,7 @@ conn_feed(struct conn *c, const uint8_t *data, size_t n)
         switch (frame_feed(r, data, n, &used)) {
         case FRAME_MORE:
             break;
-        case FRAME_META: /* has a payload: no guard takes it */
+        case FRAME_META: /* has a payload: authentication takes none */
             if (c->auth != NULL && conn_auth_takes(c, &r->head, r->meta))
                 break;
             if (c->events->meta != NULL)
@@ -117,7 +117,7 @@ read_pending(const struct conn *c)
     return c->transport->pending != NULL && c->transport->pending(c);
 }
 
-/* Go on with what was kept, and read on after it: first what the transport has read already. */
+/* Hand out the kept bytes, and read on after them: first what the transport has read already. */
 static void
 rest_feed(struct conn *c)
 {
@@ -137,7 +137,7 @@ rest_feed(struct conn *c)
     conn_timeouts_update(c);
 }
 
-/* Each of them once: who keeps something back again waits for the next round. */
+/* Each connection once: one that keeps bytes back again waits for the next iteration. */
 static void
 idle_comes(uv_idle_t *idle)
 {

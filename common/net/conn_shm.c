@@ -1,21 +1,21 @@
 /* Frames through memory that both sides share (shm_ring.h), where conn_shm() was called: a transport
- * (conn_transport.h). The stream then carries bells alone, bytes of any value, and the sign that the other side is
- * alive.
+ * (conn_transport.h). The stream then carries only doorbells (bytes of any value), and shows by its end that the other
+ * side is gone.
  *
- * Out: conn_flush() comes here, and what the queue has goes into the ring as far as that has room. In: the loop looks
- * between its timers and its poll (before_poll()) into the rings of all that share, and whole frames are fed where they
- * lie: a payload that nobody directed is lent in the ring. It may change while it is looked at, since the other side
- * can write there at any time; head and metadata are copied first (frame_reader.unstable).
+ * Out: conn_flush() calls this, and the queue's frames go into the ring as far as that has space. In: the loop looks
+ * between its timers and its poll (before_poll()) into the rings of all connections that share, and whole frames are
+ * fed where they lie: a payload that was not directed elsewhere is lent in the ring. It may change while it is read,
+ * since the other side can write there at any time; head and metadata are copied first (frame_reader.unstable).
  *
- * A loop that would sleep in its poll says so in every ring first (shm_ring_sleep()); who puts something there after
- * that rings. */
+ * A loop that is about to sleep in its poll marks that in every ring first (shm_ring_sleep()); a side that puts
+ * something there after that sends a doorbell. */
 #include "common/net/conn_internal.h"
 
 #include <stdlib.h>
 
 #include "common/net/frame_ring.h"
 
-#define READ_AT_ONCE (1 * MIB) /* before the others get their turn */
+#define READ_AT_ONCE (1 * MIB) /* before the other connections get their turn */
 
 struct conn_shm {
     struct conn *conn;
@@ -61,9 +61,9 @@ list_remove(struct conn_shm *s)
     p->shm_len--;
 }
 
-/* ---- The bell ---- */
+/* ---- The doorbell ---- */
 
-/* A socket that is full is full of bells that were not heard yet. */
+/* Nothing is lost when the socket is full: it is full of doorbells that were not read yet. */
 static void
 ring_other(struct conn *c, unsigned what)
 {
@@ -86,7 +86,7 @@ conn_shm_write(struct conn *c, uint64_t *budget)
     size_t room, bytes;
 
     (void)budget;
-    if (c->eof) { /* nobody reads it */
+    if (c->eof) { /* the other side reads no more */
         conn_broke(c, UV_EPIPE);
         return false;
     }
@@ -171,7 +171,7 @@ conn_shm_place(struct conn *c, void **at, size_t *len)
     *len = CONN_SCRATCH;
 }
 
-/* A bell, or the end, which comes behind what lies in the ring. */
+/* A doorbell, or the end of the stream, which counts after what lies in the ring. */
 static void
 conn_shm_came(struct conn *c, const void *at, ssize_t n)
 {
@@ -221,15 +221,15 @@ conn_pool_wake(struct conn_pool *p)
         shm_ring_wake(&s->ring.shm);
 }
 
-/* It keeps the loop from sleeping, and that is all. */
+/* An idle handle's callback: the handle only keeps the loop from sleeping. */
 static void
 go_on(uv_idle_t *idle)
 {
     (void)idle;
 }
 
-/* uv_backend_timeout() cannot be asked: it says 0 as well while a descriptor's watch is yet to be registered, which
- * uv_run() does not heed. Who says in vain that he sleeps loses a bell; who does not say it, sleeps on. */
+/* uv_backend_timeout() is no help: it also returns 0 while a descriptor's watch is yet to be registered, which uv_run()
+ * ignores. A loop that marks a sleep in vain costs one doorbell; one that does not mark it sleeps on. */
 static bool
 may_sleep(const struct conn_pool *p)
 {

@@ -1,5 +1,5 @@
-/* Each connection has at most one deadline (a pinned frame, a linger, a handshake, a proof, a failure to be told); all
- * share one timer. */
+/* Each connection has at most one deadline (a pinned frame, a linger, a handshake, authentication, a failure to
+ * report); all share one timer. */
 #include "common/net/conn_internal.h"
 
 static void timer_fired(uv_timer_t *timer);
@@ -30,7 +30,7 @@ due_remove(struct conn *c)
     }
 }
 
-/* The earliest deadline: the linger's, a look's, a proof's or the oldest pinned frame's. */
+/* The earliest deadline: the linger's, a check's, authentication's or the oldest pinned frame's. */
 static uint64_t
 due_first(const struct conn *c)
 {
@@ -67,7 +67,7 @@ conn_timeouts_update(struct conn *c)
         timer_set(p, due);
 }
 
-/* ---- Those that have come ---- */
+/* ---- Deadlines that have passed ---- */
 
 /* Free the read transactions that were held long enough. */
 static void
@@ -94,7 +94,7 @@ due_come(struct conn *c, uint64_t now)
         c->look_ms = 0;
     if (late)
         c->transport_ms = 0;
-    c->flushing = true; /* what a callback sends must not free the frame that we stand on */
+    c->flushing = true; /* a send from a callback must not free the frame in use here */
     pins_release(c, now);
     c->flushing = false;
     conn_flush(c);

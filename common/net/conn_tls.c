@@ -1,18 +1,17 @@
 /* A connection's frames as TLS records, where conn_tls() was called: a transport (conn_transport.h).
  *
- * In: libuv only says that the socket has bytes (conn_tls_place() gives it no buffer, and it reads nothing). OpenSSL
+ * In: libuv only reports that the socket has bytes (conn_tls_place() gives it no buffer, and it reads nothing). OpenSSL
  * has them read by take_in() right into the buffer in which it decrypts, many records at once, and copies what a record
  * carried to where the frame reader wants it: a large payload into its final place. Out: what the queue has is
- * encrypted as far as a buffer goes, which is written as plain bytes would be; what the socket does not take
- * waits there, and is no sender's memory. So a frame is done when its last byte was encrypted, and nothing of it is
- * held.
+ * encrypted as far as a buffer goes, which is written as plain bytes would be; what the socket does not take waits
+ * there, outside any sender's memory. So a frame is done when its last byte was encrypted, and nothing of it is held.
  *
  * A large part of a payload is encrypted where it lies, in records of their own: small pieces (heads, acks) are put
  * together first. The other side finds payloads at the beginning of a record and need not move them.
  *
- * With shared memory (conn_shm()) the handshake has shown who is there; the memory was agreed on in records, and lies
- * in this machine, with a key that only they know. The stream then carries bells, without TLS: they say nothing; what
- * belongs to TLS is freed.
+ * With shared memory (conn_shm()) the handshake has authenticated both sides; the memory was agreed on in records, and
+ * lies in this machine, with a token that only the two know. The stream then carries doorbells, without TLS, since they
+ * hold no data; TLS's memory is freed.
  *
  * Why not the kernel's TLS, and why not memory BIOs: deploy/README.md, "Encryption". */
 #include "common/net/conn_internal.h"
@@ -24,10 +23,10 @@
 
 #include "common/net/tls_stream.h"
 
-#define READ_TURN  (1 * MIB)   /* read at once before the loop's other business gets its turn */
+#define READ_TURN  (1 * MIB)   /* read at once before the loop's other work gets its turn */
 #define BATCH      (112 * KIB) /* of frames is encrypted and written at once */
 #define OUT_BYTES  (128 * KIB) /* the records that this makes */
-#define OUT_MAX    (1 * MIB)   /* a certificate chain of our own may be long */
+#define OUT_MAX    (1 * MIB)   /* this side's certificate chain may be long */
 #define DIRECT_MIN (4 * KIB)   /* a piece of this size is encrypted where it lies */
 
 /* From the pool's buffers. */
@@ -112,8 +111,8 @@ static const struct tls_io conn_io = {.read = take_in, .write = put_out};
 
 /* ---- Records out ---- */
 
-/* The socket gets them; what it does not take goes out when it has room. later: not before the loop's next round comes
- * back here. False: there is more to be written, or nothing can be. */
+/* Writes the records to the socket; the rest goes out when it has space. later: not before the loop's next iteration.
+ * False: there is more to be written, or nothing can be. */
 static bool
 flush_records(struct conn *c, bool later)
 {
@@ -211,7 +210,7 @@ conn_tls_bye(struct conn *c)
 
 /* ---- Records in ---- */
 
-/* Its owner hears why, unless it has done with it. */
+/* The owner is notified why, unless it has closed the connection. */
 static void
 conn_tls_end_with(struct conn *c, const struct ps_error *why)
 {
@@ -222,7 +221,7 @@ conn_tls_end_with(struct conn *c, const struct ps_error *why)
         conn_end(c, why);
 }
 
-/* It is of no use any more. The other side may be told by an alert. */
+/* The stream has failed. The other side may receive an alert. */
 static void
 conn_tls_end(struct conn *c, const struct ps_error *why)
 {
@@ -249,7 +248,7 @@ conn_tls_read_ended(struct conn *c)
     conn_tls_end(c, &e);
 }
 
-/* It has no TLS, but might understand why that is no use; so the connection goes on without, for as long as that takes.
+/* The peer has no TLS, but can understand an error frame; so the connection continues in plain text, only to send that.
  * Nothing else is ever sent: it has ended for its owner. */
 static void
 end_plain(struct conn *c, const struct ps_error *why)
@@ -274,7 +273,7 @@ conn_tls_fail(struct conn *c, const struct ps_error *why)
         conn_tls_end(c, why);
 }
 
-/* True: the step was made. Who waits for bytes goes on when they come; other outcomes end the connection. */
+/* True: the step was made. TLS_WAIT continues when bytes come; other outcomes end the connection. */
 static bool
 conn_tls_step_made(struct conn *c, enum tls_step result, const struct ps_error *e)
 {
@@ -285,7 +284,7 @@ conn_tls_step_made(struct conn *c, enum tls_step result, const struct ps_error *
     return result == TLS_DONE;
 }
 
-/* True: it is done, and the connection goes on. */
+/* True: the handshake is done, and the connection continues. */
 static bool
 shake_hands(struct conn *c)
 {
@@ -321,7 +320,7 @@ may_read(const struct conn *c)
            c->rest_len == 0;
 }
 
-/* What one record carried, at most. False: nothing more for now. */
+/* Reads at most one record's content. False: nothing more for now. */
 static bool
 read_one(struct conn *c)
 {
@@ -351,7 +350,7 @@ conn_tls_read(struct conn *c)
     return came || c->ended || c->closing;
 }
 
-/* It reads by itself, but for what is thrown away at the end. */
+/* OpenSSL reads by itself, but for bytes that are discarded at the end. */
 static void
 conn_tls_place(struct conn *c, void **at, size_t *len)
 {

@@ -1,11 +1,10 @@
-/* What carries a connection's frames: the socket as it is (conn_socket.c), TLS records on it (conn_tls.c), or memory
- * that both sides share, beside it (conn_shm.c). Each is a table of functions; the other parts of a connection ask
- * the one that it has, and know of none. A connection begins with its socket; conn_tls() and conn_shm() call
- * conn_carry().
+/* The transport of a connection's frames: the plain socket (conn_socket.c), TLS records on it (conn_tls.c), or memory
+ * that both sides share, beside it (conn_shm.c). Each is a table of functions; the other parts of a connection call
+ * that table, and depend on none. A connection begins with its socket; conn_tls() and conn_shm() call conn_carry().
  *
- *     conn_flush() ──► write(), while it says true ──► the peer       unblocked(): the socket has room again
+ *     conn_flush() ──► write(), while it is true ──► the peer         unblocked(): the socket has space again
  *     conn_feed() ◄── came() ◄── libuv, which reads to where place() says
- *     conn_feed() ◄── read() ◄── libuv, where place() gives no buffer: it only says that there are bytes
+ *     conn_feed() ◄── read() ◄── libuv, where place() gives no buffer: it only reports that there are bytes
  *
  * Included by the connection's parts alone. */
 #ifndef COMMON_CONN_TRANSPORT_H
@@ -13,17 +12,17 @@
 
 #include "common/net/conn.h"
 
-/* Functions may be NULL where it is said what that means. */
+/* A function may be NULL where its comment says what that means. */
 struct transport_ops {
     /* conn_start(): the socket is connected. NULL: nothing has to be done. */
     enum ps_err (*begin)(struct conn *c);
 
     /* One piece of the queue, which is not empty. False: enough for now. budget: bytes of this turn that are left. */
     bool (*write)(struct conn *c, uint64_t *budget);
-    /* What the transport itself has kept back comes before the queue. NULL: it keeps nothing. */
+    /* Bytes that the transport itself has kept back come before the queue. NULL: it keeps none. */
     void (*unblocked)(struct conn *c);
     /* All frames are written, and the stream is about to be shut down. May block the connection, and is called again
-     * when it is not any more. NULL: nothing is said. */
+     * when it is not any more. NULL: nothing is sent. */
     void (*bye)(struct conn *c);
 
     /* Where the stream's next bytes go, and how many of them; none: read() reads. */
@@ -40,14 +39,14 @@ struct transport_ops {
     void (*close)(struct conn *c);           /* the socket is about to be closed. NULL: nothing has to be done */
     void (*free)(struct conn *c);            /* c->transport_data; the socket is closed, or another one carries. NULL */
 
-    /* Frames do not go through the stream, which only wakes: it is watched while reading is paused, too. What is read
-     * may change while one looks at it. */
+    /* Frames do not go through the stream, which only wakes: it is watched while reading is paused, too. Bytes may
+     * change while they are read. */
     bool is_memory;
 };
 
 extern const struct transport_ops conn_socket_transport;
 
-/* This one carries from now on; the former is freed. */
+/* Use this transport from now on; the former is freed. */
 void conn_carry(struct conn *c, const struct transport_ops *ops, void *data);
 
 #endif

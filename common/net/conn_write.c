@@ -1,8 +1,8 @@
 /* Writing. The usual way: conn_send() appends to the queue (conn_queue.c), and conn_flush() has the transport write of
  * it (conn_transport.h) until nothing is left, or the socket is full, or CONN_TURN_BYTES are written, so that one fast
- * reader does not starve the others: then the connection is blocked (conn_blocked.c), and goes on later. When writing
- * fails the reading side usually has something to say about it (a last ERROR frame), so the owner is told when that
- * ends, or a little later. */
+ * reader does not starve the others: then the connection is blocked (conn_blocked.c), and continues later. When writing
+ * fails the reading side usually has the reason (a last ERROR frame), so the owner is notified when that ends, or a
+ * little later. */
 #include "common/net/conn_internal.h"
 
 #include <linux/sockios.h>
@@ -15,7 +15,7 @@ conn_broke(struct conn *c, int status)
         return;
     c->broken = true;
     c->broken_status = status;
-    uv_update_time(c->pool->loop); /* who drives the loop himself may have been away */
+    uv_update_time(c->pool->loop); /* a loop that its owner runs may be behind */
     c->end_ms = uv_now(c->pool->loop) + (c->reading && !c->finishing ? CONN_TELL_MS : 1);
 }
 
@@ -38,7 +38,7 @@ shutdown_done(uv_shutdown_t *shutdown, int status)
         conn_leave_look(c);
 }
 
-/* A Unix socket's peer has what was written. */
+/* Whether a Unix socket's peer has read all that was written. */
 static bool
 is_acknowledged(const struct conn *c)
 {
@@ -61,7 +61,7 @@ conn_leave_look(struct conn *c)
     conn_timeouts_update(c);
 }
 
-/* When conn_finish() was called and all is sent: say so, and wait for the peer to do the same. */
+/* When conn_finish() was called and all is sent: shut the stream down, and wait for the peer to do the same. */
 static void
 finish_next(struct conn *c)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define TAKEN_PART 8 /* of a ring is read before the other side is told */
+#define TAKEN_PART 8 /* of a ring is read before the other side is notified */
 
 void
 frame_ring_init(struct frame_ring *r, struct shm_ring *share)
@@ -57,7 +57,7 @@ frame_ring_fill(struct frame_ring *r, const struct conn_queue *q, size_t room, f
 
 /* ---- In ---- */
 
-/* What is wrong with a head the reader says. */
+/* A head that is not valid goes to the reader, which reports the error. */
 static struct frame_ripe
 frame_ring_look(const struct frame_ring *r, const struct frame_reader *reader, size_t filled)
 {

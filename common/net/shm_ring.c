@@ -109,10 +109,10 @@ shm_ring_unsupported(struct shm_ring *s, const char *what, struct ps_error *e)
     return ps_fail(e, PS_ERR_UNSUPPORTED, "%s: %s", what, strerror(why));
 }
 
-/* ThreadSanitizer keeps in mind who has made and used each descriptor, by its number. It sees neither memfd_create()
- * nor how libuv closes (by syscall()); so where a number was one thread's socket, which libuv closed, and is now this
- * memory, it takes mmap() and close() for races with that thread. They are none: the kernel gives a number out only
- * after the close that freed it. An open() it does see: the file once more, under a number that begins anew. */
+/* ThreadSanitizer records which thread has made and used each descriptor, by its number. It sees neither memfd_create()
+ * nor libuv's close (by syscall()); so where a number was one thread's socket, which libuv closed, and is now this
+ * memory, it takes mmap() and close() for races with that thread. They are none: the kernel reuses a number only after
+ * the close that freed it. It does see an open(): so the file is opened once more, under a number with a new record. */
 static int
 known_to_sanitizer(int fd)
 {
@@ -124,7 +124,7 @@ known_to_sanitizer(int fd)
         return fd;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     again = open(path, O_RDWR | O_CLOEXEC);
-    syscall(SYS_close, fd); /* as it came: unseen */
+    syscall(SYS_close, fd); /* unseen by ThreadSanitizer, like its creation */
     return again;
 #else
     return fd;
@@ -148,8 +148,8 @@ shm_ring_make(struct shm_ring *s, size_t ring_bytes, struct ps_error *e)
     return PS_OK;
 }
 
-/* What it holds was written by the process of that number, which may write something else at any moment: what is
- * checked here is what is used later, and was read once. */
+/* The page was written by the other process, which may write something else at any moment: so the values that are
+ * checked here were read once, and are the ones that are used later. */
 static const char *
 take_size(struct shm_ring *s, int fd, uint64_t token)
 {
@@ -166,7 +166,7 @@ take_size(struct shm_ring *s, int fd, uint64_t token)
     return NULL;
 }
 
-/* The file system of such memory: the kernel's own, which nobody mounts and where nothing has a name. 0: unknown. */
+/* The file system of such memory: the kernel's own, which is never mounted and where nothing has a name. 0: unknown. */
 static dev_t
 shm_ring_device(void)
 {
@@ -179,8 +179,8 @@ shm_ring_device(void)
     return known ? st.st_dev : 0;
 }
 
-/* Whether what this descriptor names, itself opened with O_PATH, is memory. DONT_SYNC: a file system that a user serves
- * (FUSE) or that is on a network is not asked, as it might never answer. */
+/* Whether this descriptor, opened with O_PATH, is of such memory. DONT_SYNC: a file system that a user serves (FUSE) or
+ * that is on a network is not asked, as it might never answer. */
 static bool
 shm_ring_is_memory(int fd)
 {
@@ -191,10 +191,10 @@ shm_ring_is_memory(int fd)
            S_ISREG(stx.stx_mode) && makedev(stx.stx_dev_major, stx.stx_dev_minor) == device;
 }
 
-/* A descriptor of what another process has under this number. The peer may name anything: to open a terminal makes it
- * this process's controlling one, to open a device may set it off, to open a FIFO wakes its other end. O_PATH opens
- * nothing and holds the object, so what is opened in the end is what was looked at. Negative: *wrong says why, NULL:
- * errno does. */
+/* Opens the file that another process has under this number. The peer may name anything: opening a terminal makes it
+ * this process's controlling one, opening a device may start it, opening a FIFO wakes its other end. O_PATH opens
+ * nothing and holds the object, so the object that is opened in the end is the one that was checked. Negative: *wrong
+ * says why, NULL: errno does. */
 static int
 shm_ring_open(pid_t pid, int fd, const char **wrong)
 {
@@ -224,7 +224,7 @@ shm_ring_map_found(struct shm_ring *s, int fd, uint64_t token)
     const char *wrong;
     struct stat st;
 
-    /* One whose pages could be taken away would end this process. */
+    /* A file whose pages could be taken away would end this process by SIGBUS. */
     if (seals < 0 || (seals & SHM_RING_SEALS) != SHM_RING_SEALS)
         return "it is not sealed memory";
     if (fstat(fd, &st) != 0 || st.st_size < SHM_RING_PAGE_BYTES)

@@ -1,25 +1,24 @@
 /* Memory that two processes of one machine share: two rings of bytes, one each way. Glue.
  *
- *     shm_ring_make(&s, ring_bytes, &e)           // one side; it tells the other its pid, s.fd and s.token
- *     shm_ring_find(&s, pid, fd, token, &e)       // the other side, through /proc: what cannot be had is not shared
+ *     shm_ring_make(&s, ring_bytes, &e)           // one side; it sends the other its pid, s.fd and s.token
+ *     shm_ring_find(&s, pid, fd, token, &e)       // the other side, through /proc: fails where it cannot be opened
  *     shm_ring_offered(&s)                        // the first side needs its descriptor no more
  *     shm_ring_finish(&s)
  *
- * It is a file that has no name, so nothing stays behind however the two end; it is sealed, so neither can take the
- * other's pages away. The token shows that it is the file that was meant: a process number means another process in
- * another container.
+ * It is a file without a name, so nothing is left however the two end; it is sealed, so neither can take the other's
+ * pages away. The token shows that it is the right file: a process number means another process in another container.
  *
- * A ring's positions count bytes from the beginning of time; each is written by one side alone. A ring is mapped twice,
- * one behind the other, so that no run of bytes has to be cut at its end.
+ * A ring's positions count all bytes since it was made; each is written by one side alone. A ring is mapped twice, one
+ * behind the other, so that no run of bytes has to be cut at its end.
  *
  *     writer:  n = shm_ring_space(&s) bytes may be written at shm_ring_in(&s); then shm_ring_put(&s, written)
  *     reader:  n = shm_ring_filled(&s) bytes may be read at shm_ring_out(&s); then shm_ring_take(&s, read)
  *              (or shm_ring_skip(&s, read) for each of several, and shm_ring_take(&s, 0) for all of them)
  *
- * Sleeping. Who is about to sleep says what for (SHM_RING_DATA, SHM_RING_SPACE) in shm_ring_sleep(), and looks again:
- * it returns false when that is there already. After shm_ring_put() and shm_ring_take() the other side asks
- * shm_ring_notify(), which is true once for each sleep that this might end: then it must wake the sleeper by other
- * means. Both sides write first and look then, with a full fence between, so one of them sees the other. */
+ * Sleeping. A side that is about to sleep marks what it waits for (SHM_RING_DATA, SHM_RING_SPACE) in shm_ring_sleep(),
+ * which looks again: it returns false when that is there already. After shm_ring_put() and shm_ring_take() the other
+ * side asks shm_ring_notify(), which is true once for each sleep that this might end: then it must wake the sleeper by
+ * other means. Both sides write first and read then, with a full fence between, so one of them sees the other. */
 #ifndef COMMON_SHM_RING_H
 #define COMMON_SHM_RING_H
 
@@ -51,14 +50,14 @@ struct shm_ring {
  * no such memory, or no more of it). */
 enum ps_err shm_ring_make(struct shm_ring *s, size_t ring_bytes, struct ps_error *e) PS_MUST_USE;
 
-/* What the other side names is opened only after it is known to be such memory. Errors: UNSUPPORTED, with what stands
- * in the way: another container or user, another file, not sealed. */
+/* The other side's descriptor is opened only after it is known to be such memory. Errors: UNSUPPORTED, with the reason:
+ * another container or user, another file, not sealed. */
 enum ps_err shm_ring_find(struct shm_ring *s, pid_t pid, int fd, uint64_t token, struct ps_error *e) PS_MUST_USE;
 
 void shm_ring_offered(struct shm_ring *s);
 void shm_ring_finish(struct shm_ring *s); /* accepts zeroed and finished ones */
 
-/* SIZE_MAX: the other side wrote a position that cannot be. */
+/* SIZE_MAX: the other side wrote a position that is not valid. */
 size_t shm_ring_space(const struct shm_ring *s);
 size_t shm_ring_filled(const struct shm_ring *s);
 

@@ -20,7 +20,7 @@ sockname_text(const struct sockaddr_storage *address, char *out, size_t size)
                       : ((const struct sockaddr_in *)address)->sin_port));
 }
 
-/* The IPv4 address, also of one that is mapped into IPv6. False: it is another. */
+/* The IPv4 address, also of one that is mapped into IPv6. False: it is no IPv4 address. */
 static bool
 sockname_v4(const struct sockaddr *address, uint32_t *out)
 {

@@ -9,8 +9,8 @@
 /* "127.0.0.1:7420", "[::1]:7420"; address is IPv4 or IPv6. Cut off when size is too small. */
 void sockname_text(const struct sockaddr_storage *address, char *out, size_t size);
 
-/* Only this machine itself reaches it there: 127.0.0.0/8, ::1, and the former as IPv6 has it (::ffff:127.0.0.0/104).
- * Addresses of other families are none. */
+/* Whether only this machine can reach the address: 127.0.0.0/8, ::1, and the former mapped into IPv6
+ * (::ffff:127.0.0.0/104). False for addresses of other families. */
 bool sockname_is_loopback(const struct sockaddr *address);
 
 /* A connection between these two addresses stays within this machine: the far end is loopback, or both are one address.

@@ -16,7 +16,7 @@
 
 /* ---- Texts ---- */
 
-/* What OpenSSL's printing made, cut to size. */
+/* OpenSSL's printed text, cut to size. */
 static void
 take_text(BIO *from, char *out, size_t size)
 {
@@ -60,7 +60,7 @@ unix_time(const ASN1_TIME *when)
 
 /* ---- Files ---- */
 
-/* A key with a passphrase: nobody is asked, since nobody is there. */
+/* A key with a passphrase: it is not asked for, since there is no terminal. */
 static int
 no_passphrase(char *out, int size, int writing, void *was_asked)
 {
@@ -264,7 +264,7 @@ tls_ends(const struct tls *t)
     return t->ends;
 }
 
-/* ---- For others ---- */
+/* ---- For other libraries ---- */
 
 static char *
 copy_text(BIO *from)

@@ -1,4 +1,4 @@
-/* What went wrong, in words that say what to do. */
+/* Error messages that say what to do. */
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ static const struct {
                                     "PSD_TLS_CERT)"},
 };
 
-/* ---- OpenSSL's own reasons, for which there are better words ---- */
+/* ---- OpenSSL's own reasons that have clearer messages here ---- */
 
 static const struct {
     int reason;

@@ -20,13 +20,13 @@ struct tls_stream {
     void *arg;
     char *wanted;   /* name; NULL: any */
     bool done;      /* the handshake is */
-    bool ended;     /* io.read() said so */
-    bool nomem;     /* io.write() said so */
+    bool ended;     /* as io.read() reported */
+    bool nomem;     /* as io.write() reported */
     bool too_much;  /* the other side has sent TLS_HANDSHAKE_MAX */
     uint64_t heard; /* bytes, while the handshake lasts */
     uint8_t first[STRANGER_LOOK];
-    bool uncertified;                 /* it showed no certificate, and had to */
-    char distrust[PS_ERROR_TEXT_MAX]; /* why its certificate is not believed; "": it is, or was not seen */
+    bool uncertified;                 /* it presented no certificate, and had to */
+    char distrust[PS_ERROR_TEXT_MAX]; /* why its certificate is not trusted; "": it is, or was not seen */
 };
 
 /* ---- OpenSSL's way to the owner's functions ---- */
@@ -104,10 +104,10 @@ have_bio_method(void)
     return CRYPTO_THREAD_run_once(&once, make_bio_method) == 1 && bio_method != NULL;
 }
 
-/* ---- Whom to believe ---- */
+/* ---- Trust ---- */
 
-/* OpenSSL asks at each certificate of the chain whether its own judgement stands. It does; but why is told here, where
- * the certificate is at hand. */
+/* OpenSSL calls this for each certificate of the chain, to confirm its own judgement. It is confirmed; the reason is
+ * recorded here, where the certificate is at hand. */
 static int
 tls_stream_verify(int good, X509_STORE_CTX *store)
 {
@@ -196,7 +196,7 @@ tls_stream_is_plain(const struct tls_stream *s)
     return s->heard >= STRANGER_LOOK && memcmp(s->first, "PSD1", STRANGER_LOOK) == 0;
 }
 
-/* Its first bytes are no TLS: who is it? */
+/* Its first bytes are no TLS: which protocol they are. */
 static const char *
 tls_stream_not_tls(const struct tls_stream *s)
 {
@@ -304,7 +304,7 @@ tls_stream_read(struct tls_stream *s, void *data, size_t n, size_t *got, struct 
     }
     if (!s->ended || s->nomem)
         return not_read(s, e);
-    ERR_clear_error(); /* without a last record: who was killed has none. Frames tell where they end */
+    ERR_clear_error(); /* without a last record, which a killed process does not send. Frames have their own ends */
     return TLS_END;
 }
 

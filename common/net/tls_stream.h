@@ -1,12 +1,12 @@
-/* TLS on one connection: what is written comes out as records, records come in and what they carry is read. Glue, but
- * does no I/O of its own: bytes go through two functions of the owner's.
+/* TLS on one connection: writes become records, and the content of records that come in is read. Glue, but does no I/O
+ * of its own: bytes go through two functions of the owner's.
  *
- *     tls_stream_new(tls, "shard0.example", &io, arg, &s, &e);     // a client says whom it wants
+ *     tls_stream_new(tls, "shard0.example", &io, arg, &s, &e);     // a client names its server
  *     tls_stream_handshake(s, &e)      until TLS_DONE, whenever bytes have come
  *     tls_stream_read(s, data, n, &got, &e), tls_stream_write(s, data, n, &e)
  *     tls_stream_bye(s), tls_stream_free(s)
  *
- * Copies: a record is read by io.read() where OpenSSL decrypts it, and what it carried is copied to where it belongs; a
+ * Copies: a record is read by io.read() where OpenSSL decrypts it, and its content is copied to where it belongs; a
  * record is made by OpenSSL in its own buffer, which io.write() is given. Those are the copies that TLS needs. */
 #ifndef COMMON_TLS_STREAM_H
 #define COMMON_TLS_STREAM_H
@@ -31,43 +31,43 @@ enum tls_step {
     TLS_DONE, /* it is done; something was read */
     TLS_WAIT, /* for bytes of the other side */
     TLS_END,  /* the other side has ended */
-    TLS_BAD   /* *e says why. Final. An alert may have been written: it tells the other side */
+    TLS_BAD   /* *e says why. Final. An alert for the other side may have been written */
 };
 
-/* name: whom the server's certificate must name, a host or a number; of clients, borrowed not. io is borrowed until the
+/* name: for clients, the host or IP address that the server's certificate must name; copied. io is borrowed until the
  * end, t is not. */
 enum ps_err tls_stream_new(const struct tls *t, const char *name, const struct tls_io *io, void *arg,
                            struct tls_stream **out, struct ps_error *e) PS_MUST_USE;
 void tls_stream_free(struct tls_stream *s); /* accepts NULL */
 
-/* PS_ERR_TLS: the two do not come together; the sentence names the certificate, why, and what to do. */
+/* PS_ERR_TLS: the handshake failed; the sentence names the certificate, why, and what to do. */
 enum tls_step tls_stream_handshake(struct tls_stream *s, struct ps_error *e);
 
-/* What a handshake that failed failed for, roughly, for who counts. */
+/* The cause of a failed handshake, roughly, for counters. */
 enum tls_blame {
-    TLS_BLAMES_OTHER,      /* version, ciphers, what breaks the rules; or it is the other side that does not believe */
+    TLS_BLAMES_OTHER,      /* version, ciphers, a breach of the protocol; or the other side does not trust this one */
     TLS_BLAMES_STRANGER,   /* the other side speaks no TLS */
-    TLS_BLAMES_CERTIFICATE /* its certificate is not believed, or it has none */
+    TLS_BLAMES_CERTIFICATE /* its certificate is not trusted, or it has none */
 };
 enum tls_blame tls_stream_blames(const struct tls_stream *s);
 
-/* It has begun as a peer of psd does that has no TLS. */
+/* The other side has begun as a psd peer without TLS does. */
 bool tls_stream_is_plain(const struct tls_stream *s);
 
-/* After the handshake. Errors: PS_ERR_TLS (an alert: the other side does not want us), PS_ERR_CLOSED (records that were
- * not made by the other side, or broke on the way). */
+/* After the handshake. Errors: PS_ERR_TLS (an alert: the other side refuses), PS_ERR_CLOSED (records that were not made
+ * by the other side, or broke on the way). */
 enum tls_step tls_stream_read(struct tls_stream *s, void *data, size_t n, size_t *got, struct ps_error *e);
 
-/* Bytes have come that were not read: no more need to come for tls_stream_read() to go on. */
+/* Bytes have come that were not read: tls_stream_read() can continue without more. */
 bool tls_stream_pending(const struct tls_stream *s);
 
-/* All of it, in records of at most TLS_RECORD_MAX. False: it cannot be: memory. */
+/* Write all of it, in records of at most TLS_RECORD_MAX. False: no memory. */
 bool tls_stream_write(struct tls_stream *s, const void *data, size_t n);
 
-/* There will be no more: the last record. */
+/* Write the last record, which ends the stream. */
 void tls_stream_bye(struct tls_stream *s);
 
-/* 32 bytes that both sides of this connection know, no one else, and no other connection has (RFC 5705, RFC 9266's way
+/* 32 bytes that only both sides of this connection know, and that no other connection has (RFC 5705, RFC 9266's way
  * with a label of its own). After the handshake. False: there are none. */
 bool tls_stream_binding(const struct tls_stream *s, uint8_t out[TLS_BINDING_SIZE]);
 
