@@ -1,5 +1,5 @@
-/* Paths come from peers, so below a root each step is opened by itself and may be no link: there is no way out, and
- * none that appears between a look and an open. Files are opened from their directory's descriptor. */
+/* Paths come from peers, so below a root each step is opened by itself and may be no link: no path leads out of the
+ * root, not even by a change between a check and an open. Files are opened from their directory's descriptor. */
 #include "common/system/checkpoint_dir.h"
 
 #include <endian.h>
@@ -214,7 +214,7 @@ checkpoint_files_open(int dir, bool writable, struct checkpoint_files *out, stru
     for (int f = 0; err == PS_OK && f < CHECKPOINT_FILES; f++) {
         const char *name = checkpoint_file_name((enum checkpoint_file)f);
 
-        /* O_NONBLOCK: a pipe of that name must not keep us */
+        /* O_NONBLOCK: a pipe of that name must not block */
         out->fd[f] = openat(dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
         if (out->fd[f] < 0)
             err = errno == ENOENT ? ps_fail(e, PS_ERR_DATA, "%s: it is missing", name) : file_failed(e, "open", name);
@@ -273,7 +273,7 @@ checkpoint_manifest_read(int dir, struct checkpoint *out, struct ps_error *e)
     return err;
 }
 
-/* ---- All of it ---- */
+/* ---- Whole checkpoints ---- */
 
 static enum ps_err
 check_size(const struct checkpoint_source *s, enum checkpoint_file file, struct ps_error *e)
@@ -316,7 +316,7 @@ source_read(int dir, struct checkpoint_source *out, struct ps_error *e)
     return err == PS_OK ? checkpoint_check_tensors(&out->manifest, out->files.tensors, e) : err;
 }
 
-/* Which of many: before the sentence of what is wrong inside. */
+/* Puts the checkpoint's name before the error's sentence. */
 static enum ps_err
 say_where(enum ps_err err, const char *path, struct ps_error *e)
 {

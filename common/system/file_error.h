@@ -1,5 +1,4 @@
-/* What the system says of a file, as an error: a disk or a quota that is full is PS_ERR_FULL, everything else
- * PS_ERR_IO. Glue. */
+/* The system's error of a file: a disk or a quota that is full is PS_ERR_FULL, everything else PS_ERR_IO. Glue. */
 #ifndef COMMON_FILE_ERROR_H
 #define COMMON_FILE_ERROR_H
 

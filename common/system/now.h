@@ -1,5 +1,5 @@
-/* What time it is, by the clock that only goes forward ("monotonic") and by the calendar's; and waiting for a condition
- * until a time, whatever becomes of the calendar meanwhile. Glue: a core takes the time as an argument.
+/* The time, by the clock that only goes forward ("monotonic") and by the calendar's; and waiting for a condition until
+ * a time, unaffected by changes of the calendar's clock. Glue: a core takes the time as an argument.
  *
  *     monotonic_cond_init(&changed);
  *     until = monotonic_in(timeout_ms);

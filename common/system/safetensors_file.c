@@ -14,7 +14,7 @@ safetensors_file_open(const char *path, struct safetensors_file *out, struct ps_
     *out = (struct safetensors_file){.fd = -1, .path = strdup(path)};
     if (out->path == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a path");
-    out->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe of that name must not keep us */
+    out->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: a pipe of that name must not block */
     if (out->fd < 0)
         return ps_fail(e, PS_ERR_IO, "cannot open %.300s: %s", path, strerror(errno));
     return checkpoint_header_read(out->fd, path, &out->head, e);

@@ -1,6 +1,6 @@
-/* Threads that no signal interrupts. Signals are the program's business, and its own threads get them: a handler that
- * ran on one of ours could meet it anywhere, and one that is waiting for something else may be woken for nothing. Only
- * what an instruction of the thread itself raises (SIGBUS, SIGSEGV ...) is delivered to it. */
+/* Threads that no signal interrupts. Signals are for the program, and its own threads receive them: a handler that ran
+ * on a thread of the library could interrupt it anywhere, and a thread that waits could be woken for nothing. Only
+ * signals that an instruction of the thread itself raises (SIGBUS, SIGSEGV ...) are delivered to it. */
 #ifndef COMMON_THREAD_H
 #define COMMON_THREAD_H
 

@@ -1,4 +1,4 @@
-/* The token of a process, from where people put it. Glue. */
+/* The token of a process, from its options, its environment or a file. Glue. */
 #ifndef COMMON_TOKEN_H
 #define COMMON_TOKEN_H
 
