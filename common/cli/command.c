@@ -1,5 +1,5 @@
-/* The happy path: defaults are stored as if they had been written, then each word is looked up and stored. What is no
- * option is moved to the front of argv, or, for a command that runs a program, ends the options. */
+/* The usual path: defaults are stored as if they had been written, then each word is looked up and stored. A word that
+ * is no option is moved to the front of argv, or, for a command that runs a program, ends the options. */
 #include "common/cli/command.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ command_asks(const char *word, enum command_question *asked)
     return false;
 }
 
-/* What is being parsed. */
+/* The command line that is being parsed. */
 struct command_walk {
     const struct command *command;
     int argc, at; /* argv[at] is looked at */

@@ -22,7 +22,7 @@
 
 #define EXIT_USAGE 2 /* the options or the configuration are wrong */
 
-/* More to read, after the options: ENVIRONMENT, EXIT STATUS, EXAMPLES. */
+/* Sections after the options: ENVIRONMENT, EXIT STATUS, EXAMPLES. */
 struct command_entry {
     const char *term; /* "PSD_SHARDS"; an example's command; NULL ends a table of them */
     const char *text;
@@ -32,7 +32,7 @@ struct command_section {
     const struct command_entry *entries;
 };
 
-/* "status" of "psctl status". Options that are for some alone name them, see option_row.h. */
+/* "status" of "psctl status". Options for some subcommands alone name them, see option_row.h. */
 struct subcommand {
     const char *name;
     const char *operands; /* words after it: "SHARD", "NAME=VALUE..."; NULL: it takes none */
@@ -63,9 +63,9 @@ struct command {
 
 enum command_question { COMMAND_RUN, COMMAND_HELP, COMMAND_VERSION, COMMAND_MAN, COMMAND_BASH, COMMAND_ZSH };
 
-/* What a command line said besides the settings. */
+/* The result of parsing besides the settings. */
 struct command_line {
-    enum command_question asked;      /* what is to be printed instead of running; the rest was then not looked at */
+    enum command_question asked;      /* what is to be printed instead of running; the rest was then not parsed */
     const struct subcommand *command; /* set when there are subcommands */
     char **words;                     /* operands in order, ended by NULL; in argv, which is reordered */
     int len;
@@ -77,13 +77,13 @@ struct command_line {
 enum ps_err command_parse(const struct command *c, int argc, char **argv, void *settings, struct command_line *line,
                           struct ps_error *e) PS_MUST_USE;
 
-/* Was the option of this name written? */
+/* Whether the option of this name was written. */
 bool command_given(const struct command *c, const struct command_line *line, const char *name);
 
 /* Print what was asked for. Returns the exit status. */
 int command_answer(const struct command *c, const struct command_line *line, FILE *out);
 
-/* ---- for those who keep values in their own way ---- */
+/* ---- for programs that keep values in their own way ---- */
 
 /* The option of that name, of len bytes; NULL when there is none. */
 const struct option *command_find(const struct command *c, const char *name, size_t len);
@@ -93,7 +93,7 @@ typedef enum ps_err (*command_take)(void *arg, const struct option *o, const cha
 enum ps_err command_walk(const struct command *c, int argc, char **argv, command_take take, void *arg,
                          struct command_line *line, struct ps_error *e) PS_MUST_USE;
 
-/* --help and --version, which all have: rows for those who list options. */
+/* --help and --version, which all have: rows for lists of options. */
 #define COMMAND_OWN 2
 extern const struct option command_own[COMMAND_OWN];
 

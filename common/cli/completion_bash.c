@@ -1,5 +1,5 @@
 /* The script that bash sources: one function, which looks at COMP_WORDS and fills COMPREPLY. It needs nothing but bash;
- * for a program's own arguments it asks bash-completion, where that is loaded.
+ * for a program's own arguments it uses bash-completion, where that is loaded.
  *
  * bash takes "--name=value" for three words, so a value follows either its option or a lone "=". */
 #include <string.h>
@@ -56,7 +56,7 @@ bash_option_names(FILE *out, const struct command *c, const char *command)
         fprintf(out, "--%s%s", command_own[i].name, i + 1 < COMMAND_OWN ? " " : "");
 }
 
-/* What may follow the option. */
+/* The words that may follow the option. */
 static void
 bash_value(FILE *out, const struct option *o)
 {
@@ -143,7 +143,7 @@ bash_program(FILE *out)
                  "    fi\n");
 }
 
-/* What a subcommand's operands may begin with; a value follows where one ends with '='. Or paths. */
+/* The beginnings of a subcommand's operands, where a value follows one that ends with '='; or paths. */
 static void
 bash_operands(FILE *out, const struct command *c)
 {

@@ -126,7 +126,7 @@ help_section(FILE *out, const struct command_section *s)
         help_beside(out, fprintf(out, "  %s", entry->term), entry->text);
 }
 
-/* What stands in a list without its capital and full stop. */
+/* A text of a list, which has no capital and full stop. */
 static void
 help_sentence(FILE *out, const char *text)
 {

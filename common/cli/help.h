@@ -1,4 +1,4 @@
-/* --help: what a command's tables say, for a terminal. */
+/* --help: the text of a command's tables, for a terminal. */
 #ifndef COMMON_CLI_HELP_H
 #define COMMON_CLI_HELP_H
 

@@ -3,12 +3,12 @@
 #include <ctype.h>
 #include <string.h>
 
-/* When these texts were last gone over. A build's own date would make each build another one. */
+/* When these texts were last revised. A build's own date would make each build different. */
 #define MAN_DATE "2026-11-21"
 
 /* ---- text ---- */
 
-/* As it stands: nothing in it means anything to roff, and a dash stays the dash that one types. */
+/* Literal text: nothing in it has a meaning to roff, and a dash stays the typed one. */
 static void
 man_plain(FILE *out, const char *text, size_t len)
 {

@@ -1,4 +1,4 @@
-/* The man page, in roff with man(7)'s macros: what a command's tables say, for a manual. */
+/* The man page, in roff with man(7)'s macros: the text of a command's tables, for a manual. */
 #ifndef COMMON_CLI_MAN_H
 #define COMMON_CLI_MAN_H
 

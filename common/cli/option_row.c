@@ -12,7 +12,7 @@
 #include "common/core/base/units.h"
 #include "common/core/cluster/address.h"
 
-/* What a value is being stored for, as all that may find fault with it need it. */
+/* A value that is being stored, with what error messages need. */
 struct value {
     const struct option *option;
     const char *called, *text;
@@ -198,7 +198,7 @@ option_store_text(const struct value *v, const char **out)
     return err;
 }
 
-/* ---- any of them ---- */
+/* ---- any kind ---- */
 
 static void *
 option_field(const struct option *o, void *settings)

@@ -8,15 +8,15 @@
  *         ...
  *     };
  *
- * Texts are borrowed: from the table, from argv or from whoever gives them to option_store(). */
+ * Texts are borrowed: from the table, from argv or from the caller of option_store(). */
 #ifndef COMMON_CLI_OPTION_ROW_H
 #define COMMON_CLI_OPTION_ROW_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 
-/* What follows the kind is the type of its field. An int64_t whose min is not negative may also be an uint64_t, and an
- * int an enum. */
+/* The type of each kind's field follows it. An int64_t whose min is not negative may also be an uint64_t, and an int an
+ * enum. */
 enum option_kind {
     OPTION_FLAG,      /* bool */
     OPTION_INT,       /* int64_t, min to max */
@@ -48,7 +48,7 @@ struct option_list {
     size_t len;
 };
 
-/* What psd's configuration file and its reading again ask of an option. */
+/* Properties of an option for psd's configuration file and for a reload. */
 enum option_traits {
     OPTION_RELOADS = 1,  /* taken over on SIGHUP */
     OPTION_REPEATS = 2,  /* given again, it is added with a comma */
@@ -74,23 +74,23 @@ struct option {
     const char *help; /* what it does: a sentence without its capital and full stop, or several */
 };
 
-/* Store what the text says. called: what an error's sentence calls the option, "--grace" or "psd.conf:3: grace"; the
- * rest of the sentence says what was expected and what was got. PS_ERR_INVALID. */
+/* Store the text's value. called: the option's name in an error's sentence, "--grace" or "psd.conf:3: grace"; the rest
+ * of the sentence says what was expected and what was given. PS_ERR_INVALID. */
 enum ps_err option_store(const struct option *o, const char *called, const char *text, void *settings,
                          struct ps_error *e) PS_MUST_USE;
 
 /* Zero the field. */
 void option_clear(const struct option *o, void *settings);
 
-/* Is it for this subcommand? NULL: for one at all that is not named, so for all. */
+/* Whether it is for this subcommand. NULL: true. */
 bool option_is_for(const struct option *o, const char *command);
 
-/* What follows its name: " N", "[=N]" when it may stand without, "" for a flag. Into text. */
+/* The form of its value: " N", "[=N]" when it may be left out, "" for a flag. Into text. */
 #define OPTION_FORM_MAX 64
 const char *option_form(const struct option *o, char text[OPTION_FORM_MAX]);
 
-/* All that is said of the option beside its name: the subcommands that it is for, unless this is the help of one, help,
- * and "(default 5s; read again on SIGHUP)". Into text. */
+/* The option's description: the subcommands that it is for, unless this is the help of one, help, and "(default 5s;
+ * read again on SIGHUP)". Into text. */
 #define OPTION_TEXT_MAX 2048
 const char *option_text(const struct option *o, const char *command, char text[OPTION_TEXT_MAX]);
 
