@@ -172,7 +172,7 @@ keyring_find(const struct keyring *r, const char *name)
     return NULL;
 }
 
-/* Room for one more, in powers of two from 4 on. realloc() would leave a copy of the secrets behind. */
+/* Makes space for one more, in powers of two from 4 on. realloc() would leave a copy of the secrets behind. */
 static bool
 keys_grow(struct keyring *r)
 {

@@ -1,13 +1,13 @@
-/* Tokens: what a peer proves to have. Each has a name, a secret that never travels, and a role, which says what who has
- * it may do. Pure; reading files is glue's (secret.h).
+/* Tokens, which peers prove to hold. Each has a name, a secret that is never sent, and a role: the permissions of its
+ * holder. Pure; files are read by the glue (secret.h).
  *
  *     # comment
  *     name:role:secret           one a line; role is read, train or admin
  *     name:secret                the same with role admin
  *
  * A name has 1 to KEYRING_NAME_MAX letters, digits, '.', '_' and '-'; a secret KEYRING_SECRET_MIN to KEYRING_SECRET_MAX
- * printable characters without blanks, ':' and '#'. What was a secret is overwritten before it is freed, and is in no
- * sentence. */
+ * printable characters without blanks, ':' and '#'. A secret is overwritten before it is freed, and appears in no
+ * message. */
 #ifndef COMMON_KEYRING_H
 #define COMMON_KEYRING_H
 
@@ -20,7 +20,7 @@
 #define KEYRING_KEYS_MAX   1024
 #define KEYRING_TEXT_MAX   (512 * KIB) /* bytes of a whole file */
 
-/* Each may do what those before it may. ROLE_NONE: nothing, or, where a role is asked for, whatever the token has. */
+/* Each has the permissions of those before it. ROLE_NONE: none, or, where a role is asked for, the token's. */
 enum role { ROLE_NONE, ROLE_READ, ROLE_TRAIN, ROLE_ADMIN, ROLES };
 
 /* "read"; "nothing" for ROLE_NONE. */
@@ -55,7 +55,7 @@ typedef enum ps_err keyring_line(void *arg, const char *source, const char *text
 enum ps_err keyring_lines(const char *source, const char *text, size_t n, keyring_line *take, void *arg,
                           struct ps_error *e) PS_MUST_USE;
 
-/* These may be a secret: characters and length. */
+/* Whether these bytes can be a secret: characters and length. */
 bool keyring_is_secret(const char *text, size_t n);
 
 /* NULL: there is none of that name. */

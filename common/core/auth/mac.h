@@ -9,7 +9,7 @@
 /* False: out of memory. */
 bool mac_make(const uint8_t *key, size_t key_len, const void *data, size_t len, uint8_t out[MAC_BYTES]);
 
-/* In a time that does not hang on where they differ. */
+/* In constant time. */
 bool mac_equal(const uint8_t *a, const uint8_t *b);
 
 #endif

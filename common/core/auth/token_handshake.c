@@ -52,7 +52,7 @@ frame_begin(enum msg_type type, uint32_t meta_len, uint8_t *out)
 
 /* ---- The proof ---- */
 
-/* What is proven, all of it at fixed places but for the last two texts, whose lengths are before them. */
+/* The bytes of the proof, all at fixed places but for the last two texts, whose lengths are before them. */
 struct proof {
     uint8_t bytes[LABEL_BYTES + 8 + 16 + 2 * TOKEN_HANDSHAKE_NONCE + NAME_BYTES + WIRE_CLUSTER_MAX +
                   TOKEN_HANDSHAKE_BINDING_MAX];
@@ -74,7 +74,7 @@ proof_number(struct proof *proof, uint64_t value, int bytes)
     proof->len += (size_t)bytes;
 }
 
-/* The label says whose proof it is, so that none is one when it is sent back. */
+/* The label names the side that proves, so that a proof that is sent back is not valid. */
 static bool
 token_handshake_prove(const struct token_handshake *p, const struct key *key, bool listener, enum role granted,
                       uint8_t out[TOKEN_HANDSHAKE_MAC])
@@ -156,7 +156,7 @@ token_handshake_finish(struct token_handshake *p)
     explicit_bzero(p, sizeof *p);
 }
 
-/* ---- Who listens ---- */
+/* ---- The listening side ---- */
 
 static enum ps_err
 check_length(const struct frame_head *head, uint32_t meta_len, struct ps_error *e)
@@ -166,7 +166,7 @@ check_length(const struct frame_head *head, uint32_t meta_len, struct ps_error *
     return ps_fail(e, PS_ERR_PROTOCOL, "a frame of type %u that is not as long as it must be", head->type);
 }
 
-/* Who has no token is told what to do. */
+/* The error for a peer that presents no token says what to do. */
 static enum ps_err
 out_of_place(const struct token_handshake *p, const struct frame_head *head, struct ps_error *e)
 {
@@ -231,7 +231,7 @@ take_knock(struct token_handshake *p, const struct frame_head *head, const uint8
     return PS_OK;
 }
 
-/* The same work is done for a name that is not known, and the same is said. */
+/* For an unknown name the same work is done, and the same error is returned. */
 static enum ps_err
 check_proof(const struct token_handshake *p, const uint8_t *in, const struct key **key, struct ps_error *e)
 {
@@ -277,7 +277,7 @@ take_prove(struct token_handshake *p, const struct frame_head *head, const uint8
     return PS_OK;
 }
 
-/* ---- Who connects ---- */
+/* ---- The connecting side ---- */
 
 static enum ps_err
 take_challenge(struct token_handshake *p, const struct frame_head *head, const uint8_t *in, uint8_t *out, size_t *len,
@@ -326,7 +326,7 @@ take_proven(struct token_handshake *p, const struct frame_head *head, const uint
     return PS_OK;
 }
 
-/* Why it is not let in. */
+/* The reason of a refusal. */
 static enum ps_err
 take_error(const struct frame_head *head, const void *meta, struct ps_error *e)
 {

@@ -1,5 +1,5 @@
-/* Chunks in a list, filled one after the other; a request larger than a chunk gets a chunk of its own size. Nothing is
- * given back before the reset, which keeps only the first chunk: the steady state allocates nothing. */
+/* Chunks in a list, filled one after the other; a request larger than a chunk gets a chunk of its own size. No memory
+ * is freed before the reset, which keeps only the first chunk: the steady state allocates nothing. */
 #include "common/core/base/arena.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ arena_fail(struct arena *a, enum ps_err why)
     return NULL;
 }
 
-/* Make a->now a chunk with room for size. */
+/* Make a->now a chunk with space for size. */
 static bool
 chunk_add(struct arena *a, size_t size)
 {
@@ -44,7 +44,7 @@ arena_alloc(struct arena *a, size_t size)
 {
     void *place;
 
-    /* Nothing takes no room, but still an address of its own. */
+    /* A size of 0 takes no space, but still has an address of its own. */
     if (size > ARENA_BYTES_MAX)
         return arena_fail(a, PS_ERR_LIMIT);
     size = round_up(MAX(size, 1), ARENA_ALIGN);

@@ -1,4 +1,4 @@
-/* The few words that every file uses: assertion, sizes, rounding. No I/O besides the assertion's last words. */
+/* Macros that every file uses: assertion, sizes, rounding. No I/O besides the assertion's message. */
 #ifndef COMMON_BASE_H
 #define COMMON_BASE_H
 
@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <sys/param.h> /* MIN, MAX */
 
-/* Our own state is wrong: say where and stop. Kept in release builds; never for what a peer or user said. */
+/* The program's own state is wrong: print where and abort. Kept in release builds; never for input of a peer or
+ * user. */
 #define ps_assert(condition)                                                                                           \
     (__builtin_expect(!!(condition), 1) ? (void)0 : ps_assert_failed(#condition, __FILE__, __LINE__, __func__))
 void ps_assert_failed(const char *condition, const char *file, int line, const char *function)
@@ -21,7 +22,7 @@ void ps_assert_failed(const char *condition, const char *file, int line, const c
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-/* Bytes that somebody else owns. */
+/* Borrowed bytes. */
 struct span {
     const void *data;
     size_t len; /* bytes */

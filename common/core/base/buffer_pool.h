@@ -14,9 +14,9 @@
 #define BUFFER_SIZE_MIN (32 * KIB)
 #define BUFFER_CLASSES  8 /* powers of two: 32 KiB to 4 MiB */
 #define BUFFER_SIZE_MAX (BUFFER_SIZE_MIN << (BUFFER_CLASSES - 1))
-#define BUFFER_KEEP_MAX (8 * MIB) /* bytes kept for the next taker; more are freed when they come back */
+#define BUFFER_KEEP_MAX (8 * MIB) /* bytes kept for later; more are freed when they come back */
 
-struct buffer_free; /* the first bytes of a buffer that nobody has */
+struct buffer_free; /* the first bytes of a free buffer */
 
 struct buffer_pool {
     struct buffer_free *free[BUFFER_CLASSES];

@@ -1,4 +1,4 @@
-/* uthash and utlist. Without memory a table does not take the newcomer: ask HASH_TOOK() after each HASH_ADD...(). */
+/* uthash and utlist. Without memory a table does not take a new entry: check HASH_TOOK() after each HASH_ADD...(). */
 #ifndef COMMON_HASH_H
 #define COMMON_HASH_H
 

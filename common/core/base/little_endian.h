@@ -1,4 +1,4 @@
-/* Numbers as they travel: little-endian, of 1 to 8 bytes, at any address. */
+/* Numbers on the wire: little-endian, of 1 to 8 bytes, at any address. */
 #ifndef COMMON_LITTLE_ENDIAN_H
 #define COMMON_LITTLE_ENDIAN_H
 

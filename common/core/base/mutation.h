@@ -1,10 +1,10 @@
-/* Mistakes that a maintainer could make, planted on purpose: tests/sim/test_mutation.c shows that the simulator finds
- * every one of them. The tests build the cores once more with PSD_MUTATION and choose one bug at a time; in all that is
- * installed MUTATION() is a constant false, and nothing of this is there.
+/* Bugs that a maintainer could make, put in on purpose: tests/sim/test_mutation.c shows that the simulator finds every
+ * one of them. The tests build the cores once more with PSD_MUTATION and choose one bug at a time; in installed
+ * programs MUTATION() is a constant false, and nothing of this is built.
  *
  *     if (session->pending_len == 0 && !MUTATION(SOME_BUG))
  *
- * A new one is a line here, a place in the code, and a row in test_planted.c. */
+ * A new one is a line here, a place in the code, and a row in test_mutation.c. */
 #ifndef COMMON_MUTATION_H
 #define COMMON_MUTATION_H
 

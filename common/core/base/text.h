@@ -1,5 +1,4 @@
-/* Text put together piece by piece in room that somebody else owns. Pure. Always terminated; what does not fit is cut
- * off. */
+/* Text assembled piece by piece in a borrowed buffer. Pure. Always terminated; text that does not fit is cut off. */
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
 

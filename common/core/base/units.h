@@ -1,5 +1,5 @@
-/* Numbers as people read and write them: "1.5 MiB", "12,345", "3m 07s". Writers fill the caller's buffer, which they
- * return, so that a call can stand where the text is wanted. Pure. */
+/* Numbers as people read and write them: "1.5 MiB", "12,345", "3m 07s". Writers fill the caller's buffer and return it,
+ * so that a call can be an argument. Pure. */
 #ifndef COMMON_UNITS_H
 #define COMMON_UNITS_H
 

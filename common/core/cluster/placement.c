@@ -16,7 +16,7 @@ placement_hash(const void *data, size_t len, uint64_t seed)
 
     for (size_t i = 0; i < len; i++)
         h = (h ^ bytes[i]) * FNV_PRIME;
-    /* FNV's high bits know little of the last bytes; splitmix64's finisher spreads them. */
+    /* FNV's high bits depend little on the last bytes; splitmix64's finisher spreads them. */
     h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
     h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
     return h ^ (h >> 31);

@@ -1,6 +1,6 @@
-/* Rendezvous: who is there, when that is enough, and who is told what. A request is a seat at its rendezvous; seats are
- * found by request, rendezvous by name. A rendezvous that is being answered has left the table of names, so a request
- * that comes meanwhile begins the next one. */
+/* Rendezvous: which workers are there, when they are enough, and their answers. A request takes a seat at its
+ * rendezvous; seats are found by request, rendezvous by name. A rendezvous that is being answered has left the table of
+ * names, so a request that comes meanwhile begins the next one. */
 #include "common/core/cluster/rendezvous_core.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ struct rendezvous_seat {
     uint64_t incarnation, attempt, epoch;
     uint64_t since_ms, deadline_ms;
     bool left;       /* while its rendezvous was being answered */
-    enum ps_err why; /* of who was ousted */
+    enum ps_err why; /* of an ousted request */
     const char *why_text;
     struct rendezvous_seat *prev, *next; /* ousted */
     UT_hash_handle hh;
@@ -122,8 +122,8 @@ rendezvous_group_free(struct rendezvous_core *m, struct rendezvous_group *t)
     free(t);
 }
 
-/* Out of its rendezvous, which ends with its last request, or may be enough without one who wanted more. The seat
- * stays. */
+/* The seat leaves its rendezvous, which ends with its last request, or may be complete without one that wanted more.
+ * The seat itself stays. */
 static void
 seat_leave(struct rendezvous_core *m, struct rendezvous_seat *s)
 {
@@ -170,7 +170,7 @@ rendezvous_core_finish(struct rendezvous_core *m)
     m->ousted = NULL;
 }
 
-/* ---- Enough of them ---- */
+/* ---- When a rendezvous is complete ---- */
 
 /* The strictest counts. */
 static uint32_t
@@ -184,7 +184,7 @@ ranks_wanted(const struct rendezvous_group *t)
     return wanted;
 }
 
-/* When it may begin without those that are not there; UINT64_MAX: not as it is. */
+/* When it may begin without the missing workers; UINT64_MAX: not with those that are there. */
 static uint64_t
 settled_ms(const struct rendezvous_core *m, const struct rendezvous_group *t)
 {
@@ -232,7 +232,7 @@ rendezvous_core_next_time(const struct rendezvous_core *m)
     return m->due_ms;
 }
 
-/* ---- Coming and going ---- */
+/* ---- Joining and leaving ---- */
 
 static enum ps_err
 come_refused(const struct rendezvous_core *m, const struct rendezvous_group *t, const struct rendezvous_request *g,
@@ -394,7 +394,7 @@ timed_out(const struct rendezvous_core *m, const struct rendezvous_seat *s, stru
                  s->deadline_ms - s->since_ms, m->where, s->group->name, who);
 }
 
-/* From now on it is no more by its name, and its members and their order stand. */
+/* From now on the rendezvous is not found by its name any more, and its members and their order are fixed. */
 static void
 answer_begin(struct rendezvous_core *m, struct rendezvous_group *t)
 {
@@ -419,7 +419,7 @@ answer_begin(struct rendezvous_core *m, struct rendezvous_group *t)
     m->answering = t;
 }
 
-/* Seats stay until all were told: the table is made of them. */
+/* Seats stay until all were answered: the table is made of them. */
 static bool
 answer_next(struct rendezvous_core *m, struct rendezvous_answer *out)
 {

@@ -1,10 +1,10 @@
-/* Rendezvous: workers come to a name, and when all are there each is told the same table of who they are. Pure: no
- * sockets, no clock, no randomness. psd's shard 0 holds the rendezvous of its cluster with it, and a worker those of a
- * cluster without shards.
+/* Rendezvous: workers join under a name, and when all are there each receives the same table of the members. Pure: no
+ * sockets, no clock, no randomness. psd's shard 0 uses it for the rendezvous of its cluster, and a worker for those of
+ * a cluster without shards.
  *
  *     struct rendezvous_core m;
  *     rendezvous_core_init(&m, cluster, RENDEZVOUS_NO_COORDINATOR, seed);
- *     rendezvous_core_join(&m, &request, now_ms, &e);   // somebody asks to be in
+ *     rendezvous_core_join(&m, &request, now_ms, &e);   // a worker asks to join
  *     rendezvous_core_leave(&m, request);               // its connection has ended
  *     while (rendezvous_core_next(&m, now_ms, &answer)) // after each of these, and at rendezvous_core_next_time()
  *         send answer to answer.conn_id;
@@ -18,7 +18,7 @@
  *          └──── last one left ◄──┘     └── others come, leave, pass their deadline
  *
  * A request:
- *                  accepted                       RENDEZVOUS_ANSWERING: the table
+ *                          accepted               RENDEZVOUS_ANSWERING: the table
  *     rendezvous_core_join() ─► waits ─┬────────────────────────────────────────────────────────────────────► gone
  *        │                             ├─ its deadline: TIMEOUT, with the names of those that are missing ──► gone
  *        └─ refused                    ├─ the same process asks again: CANCELLED ───────────────────────────► gone
@@ -40,12 +40,13 @@
 #include "common/include/psclient/ps_err.h"
 
 #define RENDEZVOUS_WORKERS_MAX  256  /* of one rendezvous */
-#define RENDEZVOUS_REQUESTS_MAX 1024 /* that wait at one host, in all rendezvous */
+#define RENDEZVOUS_REQUESTS_MAX 1024 /* that wait at one coordinator, in all rendezvous */
 #define RENDEZVOUS_EPOCH_MAX    (UINT64_C(1) << 62)
 
 #define RENDEZVOUS_NO_COORDINATOR UINT32_MAX
 
-/* Who comes, as it says. Strings are borrowed during the call. The ranges are checked where the message is decoded. */
+/* A worker's request to join. Strings are borrowed during the call. The ranges are checked where the message is
+ * decoded. */
 struct rendezvous_request {
     uint64_t conn_id; /* the caller's number of its connection, not in use by another that waits */
     const char *name; /* of the group */
@@ -53,8 +54,8 @@ struct rendezvous_request {
     uint32_t task;    /* below workers */
     uint32_t ranks_min, settle_ms, timeout_ms;
     uint64_t incarnation;
-    uint64_t attempt; /* rises with each question of one incarnation: the highest one is answered */
-    uint64_t epoch;   /* of the last group that it was in, believed up to RENDEZVOUS_EPOCH_MAX; 0: none */
+    uint64_t attempt; /* rises with each request of one incarnation: the highest one is answered */
+    uint64_t epoch;   /* of the last group that it was in, accepted up to RENDEZVOUS_EPOCH_MAX; 0: none */
     const char *address, *host;
 };
 
@@ -64,7 +65,7 @@ struct rendezvous_member {
     const char *address, *host; /* borrowed from the rendezvous */
 };
 
-/* What all members are told: the same, byte for byte. */
+/* The answer to all members: the same, byte for byte. */
 struct rendezvous_table {
     uint64_t epoch, group;
     uint32_t ranks;                          /* at least 1 */
@@ -88,10 +89,10 @@ struct rendezvous_core {
     bool unsure;
     uint64_t seed, epoch;
     uint32_t requests_len;
-    uint64_t due_ms; /* nothing is to be answered before */
+    uint64_t due_ms; /* no answer is due before this */
     struct rendezvous_group *groups, *answering;
     struct rendezvous_seat *seats;                            /* of all rendezvous, by request */
-    struct rendezvous_seat *ousted;                           /* to be told that they are no longer in */
+    struct rendezvous_seat *ousted;                           /* still to be answered that they are no longer in */
     struct rendezvous_member members[RENDEZVOUS_WORKERS_MAX]; /* of `answering` */
     struct rendezvous_table table;
 };
@@ -101,23 +102,23 @@ struct rendezvous_core {
 void rendezvous_core_init(struct rendezvous_core *m, const char *where, uint32_t host_task, uint64_t seed);
 void rendezvous_core_finish(struct rendezvous_core *m); /* accepts a zeroed one */
 
-/* A request asks to be in. PS_OK: it waits, and rendezvous_core_next() will answer it, perhaps at once. Else it is not
- * in, nothing has changed, and *e says why: CLUSTER (those who are there are another number of workers), TASK_TAKEN
- * (another process waits there with its index), CANCELLED (a later question of the same process waits), LIMIT, NOMEM,
- * INVALID (this connection waits already). */
+/* A request to join. PS_OK: it waits, and rendezvous_core_next() will answer it, perhaps at once. Else it has not
+ * joined, nothing has changed, and *e says why: CLUSTER (the workers that wait gave another number of workers),
+ * TASK_TAKEN (another process waits there with its index), CANCELLED (a later request of the same process waits),
+ * LIMIT, NOMEM, INVALID (this connection waits already). */
 enum ps_err rendezvous_core_join(struct rendezvous_core *m, const struct rendezvous_request *g, uint64_t now_ms,
                                  struct ps_error *e) PS_MUST_USE;
 
-/* Its connection has ended: it is not in. False: it did not wait. It is not answered. */
+/* A request's connection has ended: it leaves and is not answered. False: it did not wait. */
 bool rendezvous_core_leave(struct rendezvous_core *m, uint64_t conn_id);
 
-/* End everybody's wait but that of `but` (0: nobody's): each is answered with this error. */
+/* End all waits but that of `but` (0: all): each is answered with this error. */
 void rendezvous_core_cancel_all(struct rendezvous_core *m, uint64_t but, enum ps_err code, const char *text);
 
 /* The next answer, whose request is gone with it; false: there is none for now. */
 bool rendezvous_core_next(struct rendezvous_core *m, uint64_t now_ms, struct rendezvous_answer *out);
 
-/* When rendezvous_core_next() is wanted again, if nothing happens before; UINT64_MAX: never. */
+/* When rendezvous_core_next() must be called again, if nothing happens before; UINT64_MAX: never. */
 uint64_t rendezvous_core_next_time(const struct rendezvous_core *m);
 
 /* While the host is unsure, since it may yet give its requests up, no rendezvous begins without some of its workers. */
@@ -140,7 +141,7 @@ struct rendezvous_wait {
     uint32_t missing[64];
 };
 
-/* Everybody who waits, in no order, until each() says false. */
+/* Calls each() for all requests that wait, in no order, until it returns false. */
 void rendezvous_core_each(const struct rendezvous_core *m, bool (*each)(void *arg, const struct rendezvous_wait *wait),
                           void *arg);
 

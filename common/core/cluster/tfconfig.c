@@ -1,4 +1,4 @@
-/* The happy path: jansson makes the tree; each job's addresses are checked and copied; the task is checked against
+/* The usual path: jansson makes the tree; each job's addresses are checked and copied; the task is checked against
  * them. A set of the addresses seen so far, each with its place, finds one that is given twice. */
 #include "common/core/cluster/tfconfig.h"
 
@@ -41,7 +41,7 @@ tf_nomem(struct ps_error *e)
     return ps_fail(e, PS_ERR_NOMEM, "out of memory while reading the cluster's configuration");
 }
 
-/* What a value is, for "expected a list, got a number". */
+/* The type of a value, for "expected a list, got a number". */
 static const char *
 tf_kind(const json_t *value)
 {

@@ -31,8 +31,8 @@ struct tf_config {
 /* Parse into *out, which tf_config_finish() ends, also after a failure. PS_ERR_CONFIG, PS_ERR_NOMEM. */
 enum ps_err tf_config_parse(const char *text, struct tf_config *out, struct ps_error *e) PS_MUST_USE;
 
-/* The cluster alone, for who starts its processes; *task says whether the text also has a task, which is not looked at.
- * type and index stay 0. */
+/* The cluster alone, for launchers; *task says whether the text also has a task, which is not checked. type and index
+ * stay 0. */
 enum ps_err tf_config_parse_cluster(const char *text, struct tf_config *out, bool *task,
                                     struct ps_error *e) PS_MUST_USE;
 

@@ -148,7 +148,7 @@ codec_size_max(const struct ps_compress *how, size_t n)
 
 /* ---- A run of at most CODEC_RUN elements ---- */
 
-/* What is to be encoded: of gradients alone they themselves. */
+/* The values to encode: without a residual the gradients themselves. */
 static const float *
 codec_add_residual(const struct codec_kernels *k, size_t n, const float *gradient, const float *residual, float *room)
 {
@@ -356,7 +356,7 @@ top_k_decode(size_t n, const uint32_t *encoding, float *x)
         x[index[i]] = value[i];
 }
 
-/* ---- All of them ---- */
+/* ---- All encodings ---- */
 
 size_t
 codec_encode_apart(const struct ps_compress *how, size_t n, const float *gradient, const float *residual, float *left,

@@ -1,12 +1,12 @@
-/* Encodings of gradients (ps_compress.h), as PROTOCOL.md's section 12 has them: what workers push and shards decode,
- * and what goes between the ranks of a group. Pure, and the same bits on every instruction set.
+/* Encodings of gradients (ps_compress.h), as specified in PROTOCOL.md's section 12: those of pushes, which workers
+ * encode and shards decode, and those between the ranks of a group. Pure, and the same bits on every instruction set.
  *
- * Error feedback: what is encoded is e = gradient + residual, and what the encoding leaves out of it is the new
- * residual, e minus what the other side decodes. Both are exact but for float32's own rounding of the sum, so the sum
- * of all that was decoded and of the residual is the sum of all gradients. Sums are kept within 2^127.
+ * Error feedback: the encoded value is e = gradient + residual, and the new residual is what the encoding leaves out: e
+ * minus the value that the other side decodes. Both are exact but for float32's own rounding of the sum, so the sum of
+ * all that was decoded and of the residual is the sum of all gradients. Sums are kept within 2^127.
  *
- * An encoding of n elements is a multiple of 4 bytes, to be put at one: several stand one behind the other. The last
- * bytes that are no element's are 0 and are not looked at. n < 2^32. */
+ * An encoding of n elements is a multiple of 4 bytes, to be put at one: several stand one behind the other. Padding
+ * bytes at its end are 0 and are not read. n < 2^32. */
 #ifndef COMMON_CODEC_H
 #define COMMON_CODEC_H
 
@@ -34,13 +34,13 @@ size_t codec_encode_apart(const struct ps_compress *how, size_t n, const float *
 /* Take that back: the residual is as if the gradient had never been encoded, whatever was encoded since. */
 void codec_undo(enum ps_compress_kind kind, size_t n, const void *encoding, const float *gradient, float *residual);
 
-/* Bytes of the encoding of n elements at data, of which `size` are there, from anybody. PS_ERR_SHAPE: they end before
- * it does; PS_ERR_INVALID: no encoder makes it (a scale that is negative or not finite, indices that do not rise, or
- * are none of the n). */
+/* Bytes of the encoding of n elements at data, of which `size` are there, not trusted. PS_ERR_SHAPE: they end before it
+ * does; PS_ERR_INVALID: no encoder makes it (a scale that is negative or not finite, indices that do not rise, or are
+ * none of the n). */
 enum ps_err codec_measure(enum ps_compress_kind kind, size_t n, const void *data, size_t size, size_t *bytes,
                           struct ps_error *e) PS_MUST_USE;
 
-/* What was measured, as float32: x is [n]. Elements may be NaN or infinite where the encoder's were. */
+/* Decode a measured encoding to float32: x is [n]. Elements may be NaN or infinite where the encoder's were. */
 void codec_decode(enum ps_compress_kind kind, size_t n, const void *encoding, float *x);
 
 #endif

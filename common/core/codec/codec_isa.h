@@ -1,4 +1,4 @@
-/* What each instruction set's file gives: short loops over runs that lie in the first cache. Internal to codec.c and
+/* Functions of each instruction set's file: short loops over runs that lie in the first cache. Internal to codec.c and
  * its test. */
 #ifndef COMMON_CODEC_ISA_H
 #define COMMON_CODEC_ISA_H

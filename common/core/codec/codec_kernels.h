@@ -1,7 +1,7 @@
 /* The loops of codec_isa.h, compiled by each of codec_plain.c, codec_avx2.c and codec_avx512.c with its own -m flags,
  * which define KERNEL_LANES and KERNEL_TABLE first. Every element by itself, or a largest one, whose order does not
- * matter; so compilers make vectors of them, and the bits are the same. Of halves we make the vectors: no compiler
- * finds them. */
+ * matter; so compilers make vectors of them, and the bits are the same. For halves the vectors are written out: no
+ * compiler finds them. */
 #ifndef KERNEL_TABLE
 #error "define KERNEL_LANES and KERNEL_TABLE first"
 #endif

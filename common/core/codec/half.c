@@ -18,7 +18,7 @@ half_kernels_of(enum isa isa)
     return kernels[isa];
 }
 
-/* isa_chosen() gives none that is not supported. To ask anew would cost more than many a call: CPUID is slow, and in a
+/* isa_chosen() gives none that is not supported. To ask again would cost more than many calls: CPUID is slow, and in a
  * virtual machine it takes microseconds. */
 static const struct half_kernels *
 half_chosen_kernels(void)

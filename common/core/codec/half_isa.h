@@ -1,4 +1,4 @@
-/* What each instruction set's file gives. Internal to half.c and its test; everybody else uses half.h. */
+/* Functions of each instruction set's file. Internal to half.c and its test; all others use half.h. */
 #ifndef COMMON_HALF_ISA_H
 #define COMMON_HALF_ISA_H
 

@@ -1,6 +1,6 @@
 /* The loops of half.h over vectors of KERNEL_LANES floats, compiled by each of half_plain.c, half_avx2.c and
- * half_avx512.c with its own -m flags, which define KERNEL_LANES and KERNEL_TABLE first. What is left over goes one at
- * a time. */
+ * half_avx512.c with its own -m flags, which define KERNEL_LANES and KERNEL_TABLE first. Remaining elements go one at a
+ * time. */
 #ifndef KERNEL_TABLE
 #error "define KERNEL_LANES and KERNEL_TABLE first"
 #endif

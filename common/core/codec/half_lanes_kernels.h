@@ -1,9 +1,9 @@
 /* Floats of 16 bits by the vector, KERNEL_LANES of them: for the kernels of half.h, and for others that compute on such
- * floats. Who includes this defines KERNEL_LANES first and is compiled once for each instruction set.
+ * floats. A file that includes this defines KERNEL_LANES first and is compiled once for each instruction set.
  *
  * float16 has instructions of its own in F16C and AVX-512F: rounded as the mode in them says and not as MXCSR does,
- * subnormals kept whatever MXCSR says. Elsewhere it is made of integers and one sum of floats that rounds for us (after
- * F. Giesen's float_to_half_fast3_rtne): x + 0.5 has its last bit at 2^-24, float16's least subnormal. */
+ * subnormals kept whatever MXCSR says. Elsewhere it is made of integers and one sum of floats that does the rounding
+ * (after F. Giesen's float_to_half_fast3_rtne): x + 0.5 has its last bit at 2^-24, float16's least subnormal. */
 #ifndef COMMON_HALF_LANES_KERNELS_H
 #define COMMON_HALF_LANES_KERNELS_H
 

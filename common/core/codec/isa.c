@@ -17,8 +17,8 @@ isa_name(enum isa isa)
 }
 
 #ifdef __x86_64__
-/* Not every clang's __builtin_cpu_supports() knows it by name. Asked once: a virtual machine's host answers for its
- * processor, which takes longer than a small message. */
+/* Not every clang's __builtin_cpu_supports() knows it by name. Asked once: in a virtual machine the host answers, which
+ * takes longer than a small message. */
 static bool
 f16c_supported(void)
 {

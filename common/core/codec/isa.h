@@ -1,6 +1,6 @@
 /* Instruction sets that kernels are compiled for, and which of them run here: the choice is made once per process.
  *
- * A room with kernels has one file for each set (half_plain.c, half_avx2.c, ...), compiled with its -m flags, and a
+ * A module with kernels has one file for each set (half_plain.c, half_avx2.c, ...), compiled with its -m flags, and a
  * table by enum isa. All sets give the same bits; PSD_ISA in the environment ("plain", "avx2", "avx512") takes a
  * narrower one. */
 #ifndef COMMON_ISA_H

@@ -104,7 +104,7 @@ decode_job(const void *bytes, size_t len, Psd__Job **out, struct ps_error *e)
     return err;
 }
 
-/* What SET may change is the optimizer's numbers: kind and slots are those of the blocks. */
+/* SET may change the optimizer's numbers only: kind and slots must match the blocks. */
 static enum ps_err
 check_now(const Psd__Declare *declared, const Psd__Declare *now, struct ps_error *e)
 {

@@ -1,5 +1,6 @@
-/* A checkpoint: a job's variables as a directory that people and other programs can read. Pure: what its files must
- * say; who opens and fills them is elsewhere (checkpoint_dir.h, the client's and the server's checkpoint.c).
+/* A checkpoint: a job's variables as a directory that people and other programs can read. Pure: the content of its
+ * files; the code that opens and fills them is elsewhere (checkpoint_dir.h, the client's and the server's
+ * checkpoint.c).
  *
  *     DIR/clock-500/weights.safetensors   "dense/w": F32 of the variable's shape
  *     DIR/clock-500/slots.safetensors     "dense/w#0": the optimizer's first slot, F32 of the same shape;
@@ -9,7 +10,7 @@
  *     DIR/latest -> clock-500
  *
  * How a variable is cut into blocks depends on its shape and optimizer alone (layout.h), so a checkpoint goes into any
- * number of shards. proto/PROTOCOL.md has the format for others to read and write. */
+ * number of shards. proto/PROTOCOL.md specifies the format for other programs. */
 #ifndef COMMON_CHECKPOINT_H
 #define COMMON_CHECKPOINT_H
 
@@ -36,7 +37,7 @@ struct checkpoint_variable {
     struct layout layout;
 };
 
-/* What one shard wrote. */
+/* One shard's part. */
 struct checkpoint_share {
     uint64_t clock; /* of the job's slowest live worker at the instant */
     uint64_t blocks, bytes;
@@ -62,8 +63,8 @@ struct checkpoint {
 /* Accepts a zeroed one. */
 void checkpoint_finish(struct checkpoint *c);
 
-/* Copies. job, variable: PS_ERR_INVALID when they are not what a hello and a declare may say; PS_ERR_NOMEM. A variable
- * that is there and the same is left out; another one is PS_ERR_MISMATCH. */
+/* Copies. job, variable: PS_ERR_INVALID when they are not valid in a hello and a declare; PS_ERR_NOMEM. A variable that
+ * is there already is left out when it is the same, else PS_ERR_MISMATCH. */
 enum ps_err checkpoint_set_job(struct checkpoint *c, const Psd__Job *declared, const Psd__Job *now,
                                struct ps_error *e) PS_MUST_USE;
 enum ps_err checkpoint_add(struct checkpoint *c, const Psd__Declare *declared, const Psd__Declare *now,
@@ -76,20 +77,20 @@ uint64_t checkpoint_blocks(const struct checkpoint *c);
 /* The manifest's text, freed by the caller. NULL: no memory. It ends with a checksum of itself, in all formats. */
 char *checkpoint_text(const struct checkpoint *c);
 
-/* That end behind any text, which lacks its last brace. Freed by the caller; NULL: no memory. */
+/* Append that checksum to any text, which lacks its last brace. Freed by the caller; NULL: no memory. */
 char *checkpoint_seal(struct span text);
 
-/* And back. What is wrong is PS_ERR_DATA with the place: "manifest.json: variables[3].shape: ...". PS_ERR_VERSION: a
+/* Parse the text. An error is PS_ERR_DATA with the place: "manifest.json: variables[3].shape: ...". PS_ERR_VERSION: a
  * newer format. *out is ended by checkpoint_finish(), also after a failure. */
 enum ps_err checkpoint_parse(struct span text, struct checkpoint *out, struct ps_error *e) PS_MUST_USE;
 
 /* ---- Its files ---- */
 
-/* Add to s, a zeroed one, what the file holds, in order. */
+/* Add the file's tensors to s, a zeroed one, in order. */
 enum ps_err checkpoint_tensors(const struct checkpoint *c, enum checkpoint_file file, struct safetensors *s,
                                struct ps_error *e) PS_MUST_USE;
 
-/* The headers of both files have what the manifest says, neither more nor less. PS_ERR_DATA. */
+/* Checks that the headers of both files have exactly the manifest's tensors. PS_ERR_DATA. */
 enum ps_err checkpoint_check_tensors(const struct checkpoint *c, const struct safetensors files[CHECKPOINT_FILES],
                                      struct ps_error *e) PS_MUST_USE;
 

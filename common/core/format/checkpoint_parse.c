@@ -1,5 +1,5 @@
-/* The manifest from its text: jansson makes the tree, each member is checked by itself, and what is said twice against
- * each other. */
+/* The manifest from its text: jansson makes the tree, each member is checked by itself, and values that appear twice
+ * against each other. */
 #include "common/core/format/checkpoint_internal.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #define NAME_SHOWN 64
 #define PLACE_MAX  64
 
-/* Where in the manifest we are, for sentences. */
+/* The current place in the manifest, for sentences. */
 struct manifest_reader {
     struct checkpoint *c;
     struct ps_error *e;
@@ -46,7 +46,7 @@ read_text(struct manifest_reader *r, const json_t *object, const char *member, c
     return PS_OK;
 }
 
-/* The bytes that hexadecimal digits stand for, freed by the caller. */
+/* The bytes of hexadecimal digits, freed by the caller. */
 static enum ps_err
 read_hex(struct manifest_reader *r, const json_t *object, const char *member, struct span *out)
 {
@@ -130,7 +130,7 @@ read_shares(struct manifest_reader *r, const json_t *list)
     return PS_OK;
 }
 
-/* What is written for people must be what the definition says: else one of them is damaged. */
+/* The text for people must agree with the definition: else one of them is damaged. */
 static enum ps_err
 check_told(struct manifest_reader *r, const json_t *object, const struct checkpoint_variable *v)
 {

@@ -1,5 +1,5 @@
 /* The manifest as text. Definitions are written as the messages that workers sent, in hexadecimal, so that a restored
- * variable is the declared one to the last bit; beside them stands the same as text, for people. */
+ * variable is the declared one to the last bit; beside them is the same as text, for people. */
 #include "common/core/format/checkpoint_internal.h"
 
 #include <inttypes.h>
@@ -67,7 +67,7 @@ describe_variable(const struct checkpoint_variable *v)
                      checkpoint_text_hex(&v->declared->base), "now", checkpoint_text_hex(&v->now->base));
 }
 
-/* Each appends to a list that is the caller's; false: no memory. */
+/* Each appends to a list of the caller's; false: no memory. */
 static bool
 describe_shares(const struct checkpoint *c, json_t *list)
 {
@@ -102,8 +102,8 @@ describe_files(const struct checkpoint *c, json_t *list)
     return true;
 }
 
-/* The last member is a hash of all before it, so that a damage is found wherever it is: definitions, names, what is
- * there for people. placement_hash() is specified for placement already. */
+/* The last member is a hash of all before it, so that damage is found wherever it is: definitions, names, text for
+ * people. placement_hash() is specified for placement already. */
 #define SEAL_BEGIN ",\n \"check\": \""
 #define SEAL_END   "\"\n}\n"
 #define SEAL_LEN   (sizeof SEAL_BEGIN - 1 + 16 + sizeof SEAL_END - 1)

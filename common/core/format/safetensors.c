@@ -1,4 +1,4 @@
-/* Reading: the length is held against the file, jansson makes the tree, each tensor is checked by itself; then, in
+/* Reading: the length is compared with the file, jansson makes the tree, each tensor is checked by itself; then, in
  * order of place, that they fill the file without gap or overlap. */
 #include "common/core/format/safetensors.h"
 
@@ -114,7 +114,9 @@ by_place(const void *a, const void *b)
 
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
-    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* an empty one lies before what begins where it is */
+    return x->bytes < y->bytes
+               ? -1
+               : x->bytes > y->bytes; /* an empty one lies before the one that begins at the same place */
 }
 
 static void

@@ -15,9 +15,9 @@
 
 #define SAFETENSORS_METADATA WIRE_NAME_RESERVED /* no tensor can have this name */
 #define SAFETENSORS_HEAD_MAX (32 * MIB)         /* bytes of JSON; the format's own limit is 100 MB */
-#define SAFETENSORS_ALIGN    64                 /* values of a file that we write begin at a multiple of it */
+#define SAFETENSORS_ALIGN    64                 /* values of a file that psd writes begin at a multiple of it */
 #define SAFETENSORS_RANK_MAX 8
-#define SAFETENSORS_NAME_MAX 300 /* bytes; room for a variable's name and what is said of it */
+#define SAFETENSORS_NAME_MAX 300 /* bytes; space for a variable's name and a suffix */
 
 enum safetensors_type {
     SAFETENSORS_F32,
@@ -55,12 +55,12 @@ struct safetensors {
 
 /* ---- Writing: add all tensors to a zeroed one, then make the header ---- */
 
-/* The next tensor in the file's order; dims: [rank]. PS_ERR_INVALID (a name that the format keeps for
- * itself), PS_ERR_LIMIT, PS_ERR_NOMEM. */
+/* The next tensor in the file's order; dims: [rank]. PS_ERR_INVALID (a name that the format reserves), PS_ERR_LIMIT,
+ * PS_ERR_NOMEM. */
 enum ps_err safetensors_add(struct safetensors *s, const char *name, enum safetensors_type type, uint32_t rank,
                             const uint64_t *dims, struct ps_error *e) PS_MUST_USE;
 
-/* What the metadata says beside who made it. */
+/* An entry of the metadata, besides made_by. */
 struct safetensors_note {
     const char *name, *text; /* UTF-8 */
 };
@@ -71,7 +71,7 @@ enum ps_err safetensors_head(struct safetensors *s, const char *made_by, char **
 enum ps_err safetensors_head_notes(struct safetensors *s, const char *made_by, const struct safetensors_note *notes,
                                    size_t n, char **head, struct ps_error *e) PS_MUST_USE;
 
-/* ---- Reading: everything that a file can have wrong is PS_ERR_DATA, and the sentence begins with `file` ---- */
+/* ---- Reading: every error of a file is PS_ERR_DATA, and the sentence begins with `file` ---- */
 
 /* From the first 8 bytes: how many bytes come before the values, these 8 included. */
 enum ps_err safetensors_head_bytes(const char *file, const uint8_t first[8], uint64_t file_bytes, uint64_t *bytes,
@@ -93,7 +93,7 @@ size_t safetensors_type_bytes(enum safetensors_type type);
 /* Whether safetensors_to_floats() takes it: F32, F16, BF16. */
 bool safetensors_is_float(enum safetensors_type type);
 
-/* n values of such a type, exactly, as half.h has it. from: [n], at least 2-byte aligned; both little-endian. */
+/* n values of such a type, exact, as in half.h. from: [n], at least 2-byte aligned; both little-endian. */
 void safetensors_to_floats(enum safetensors_type type, const void *from, size_t n, float *to);
 
 void safetensors_finish(struct safetensors *s); /* accepts a zeroed one */

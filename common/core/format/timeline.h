@@ -1,5 +1,5 @@
-/* A timeline: what a thread did, and waited for, and from when to when: a ring of spans of which the newest are kept.
- * Pure; times come in as arguments.
+/* A timeline: what a thread did or waited for, with start and end: a ring of spans of which the newest are kept. Pure;
+ * times come in as arguments.
  *
  * One thread adds, and any may read meanwhile. Adding takes no lock, allocates nothing and never waits: some words are
  * written and a number is raised. A reader copies what it finds, and then leaves out what was written over in between:
@@ -7,8 +7,8 @@
  *     writer   begun = n + 1   │ the words of slot n │   written = n + 1
  *     reader   written = to    │ the words of slots  │   begun: slots that it has come round to are not whole
  *
- * The words are released one by one and acquired one by one, so who has read a newer one sees the begun that came
- * before it. */
+ * The words are released one by one and acquired one by one, so a reader that has read a newer one sees the begun that
+ * came before it. */
 #ifndef COMMON_TIMELINE_H
 #define COMMON_TIMELINE_H
 
@@ -17,7 +17,7 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 
-/* Kinds of spans. A worker's: its steps, and what it waited for in them; what is not waited for is computed. */
+/* Kinds of spans. A worker's: its steps, and its waits in them; the rest of a step is computing. */
 /* clang-format off */
 #define TIMELINE_LIST(X)                                                                     \
     X(STEP,           "step")        /* of a worker: from one tick to the next */            \
@@ -28,7 +28,7 @@
     X(BARRIER,        "barrier")                                                             \
     X(OTHER,          "other")       /* declaring, asking, saving */                         \
     X(TURN,           "turn")        /* of a shard: frames in, commit, answers out */        \
-    X(HELD_BOUND,     "held: bound")     /* what a shard made wait, by why: durations.h */   \
+    X(HELD_BOUND,     "held: bound")     /* waits at a shard, by reason: durations.h */   \
     X(HELD_STEP,      "held: step")                                                          \
     X(HELD_GRADIENTS, "held: gradients")                                                     \
     X(HELD_BARRIER,   "held: barrier")                                                       \
@@ -52,7 +52,7 @@ struct timeline_span {
     uint64_t step;             /* the clock of the worker that it is about */
     uint64_t bytes;            /* that came and went in it, where that is known */
     uint32_t kind;             /* enum timeline_kind */
-    uint32_t task;             /* whom it is about, where that is not who writes it; TIMELINE_NOBODY */
+    uint32_t task;             /* the task that it is about, if not the writer's; TIMELINE_NOBODY */
     uint32_t commit_ns;        /* TURN: from its start until its commit began, */
     uint32_t answer_ns;        /* and until the answers began to go out; 0: not known */
 };

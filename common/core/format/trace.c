@@ -105,7 +105,7 @@ trace_computed(struct trace *t, uint32_t pid, uint32_t tid, uint64_t start_ns, u
         trace_append(t, with_args(trace_slice(t, pid, tid, "compute", "worker", start_ns, end_ns), step, 0));
 }
 
-/* A step, its waits before it: [first, at). Waits that began before the step did are not of it. */
+/* A step, its waits before it: [first, at). Waits that began before the step do not belong to it. */
 static void
 add_step(struct trace *t, uint32_t pid, uint32_t tid, const struct timeline_span *first, const struct timeline_span *at)
 {
@@ -188,7 +188,7 @@ trace_shard(struct trace *t, uint32_t pid, const struct timeline_span *spans, si
     }
 }
 
-/* ---- All of it ---- */
+/* ---- The whole trace ---- */
 
 static json_t *
 other_data(const struct trace_origin *o)

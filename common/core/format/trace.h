@@ -1,8 +1,8 @@
 /* A trace in Chrome's format ("Trace Event Format", JSON object form), which Perfetto opens, too: processes and threads
- * with names, spans in them. Pure: text comes out, who writes it is the caller.
+ * with names, spans in them. Pure: the result is text, which the caller writes.
  *
- * Times in it are microseconds since its origin. otherData says which moment that is, by which machine's clock, so that
- * traces of several processes can be laid over each other. */
+ * Times in it are microseconds since its origin. otherData gives that moment, by which machine's clock, so that traces
+ * of several processes can be aligned. */
 #ifndef COMMON_TRACE_H
 #define COMMON_TRACE_H
 
@@ -16,18 +16,18 @@
 #define TRACE_SHARD_PID  1    /* of shard 0 */
 #define TRACE_WORKER_PID 1001 /* of task 0 */
 
-/* How a machine's monotonic clock stands to another's: that one's time is this one's and ahead_ns. */
+/* The offset of another machine's monotonic clock: its time is this one's plus ahead_ns. */
 struct trace_clock {
     char machine[TRACE_MACHINE_MAX]; /* the other */
     int64_t ahead_ns;
-    uint64_t round_trip_ns; /* of the question that told: the error is at most half of it */
+    uint64_t round_trip_ns; /* of the request that measured it: the error is at most half of it */
 };
 
-/* What otherData says of a process. */
+/* The otherData of a process. */
 struct trace_origin {
     uint64_t origin_ns;              /* ts 0, by the monotonic clock */
     int64_t wall_ns;                 /* the wall clock at that moment, since 1970 */
-    char machine[TRACE_MACHINE_MAX]; /* its boot: what runs in one has one clock. Empty: not known */
+    char machine[TRACE_MACHINE_MAX]; /* its boot: processes of one boot share a clock. Empty: not known */
     struct trace_clock clock;        /* machine empty: no other is known */
 };
 
@@ -53,7 +53,7 @@ void trace_name_thread(struct trace *t, uint32_t pid, uint32_t tid, const char *
  * out. */
 void trace_worker(struct trace *t, uint32_t pid, uint32_t tid, const struct timeline_span *spans, size_t n, bool cut);
 
-/* A shard's: turns with their parts, and what it made wait as asynchronous slices, one track for each worker. */
+/* A shard's: turns with their parts, and waits of its workers as asynchronous slices, one track for each worker. */
 void trace_shard(struct trace *t, uint32_t pid, const struct timeline_span *spans, size_t n);
 
 /* The whole of it; NULL: out of memory. Heap. */

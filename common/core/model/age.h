@@ -1,5 +1,5 @@
-/* How a push counts by its age (updates that the block took since the version that the gradient was computed from), and
- * the histogram of ages. Pure. Sources: 1/(1+age): Zhang et al., "Staleness-aware async-SGD", IJCAI 2016. */
+/* The weight of a push by its age (updates that the block took since the version that the gradient was computed from),
+ * and the histogram of ages. Pure. Sources: 1/(1+age): Zhang et al., "Staleness-aware async-SGD", IJCAI 2016. */
 #ifndef COMMON_AGE_H
 #define COMMON_AGE_H
 

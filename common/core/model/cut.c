@@ -1,4 +1,4 @@
-/* Where values lie follows from the layout; this says it in bytes. */
+/* The places of values follow from the layout; here they are in bytes. */
 #include "common/core/model/cut.h"
 
 struct cut_array

@@ -1,5 +1,5 @@
 /* Bytes of a variable's values, wherever these lie: in a payload, in a block's value in the store, in a checkpoint's
- * tensors, in a worker's buffers. Server, client and checkpoints agree on them here, and ask nothing else. Pure.
+ * tensors, in a worker's buffers. Server, client and checkpoints all use this one definition. Pure.
  *
  * A value is a weight, a slot's element or a gradient's element, as float32. */
 #ifndef COMMON_CUT_H

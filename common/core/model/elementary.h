@@ -1,5 +1,5 @@
-/* Sine and cosine of our own, and the logarithm, two at a time: + - * / alone, as in elementary_scalar.h, which this
- * includes. Inline: random first values take millions of them. */
+/* Sine, cosine and logarithm independent of the C library, two at a time: + - * / alone, as in elementary_scalar.h,
+ * which this includes. Inline: random first values take millions of them. */
 #ifndef COMMON_ELEMENTARY_H
 #define COMMON_ELEMENTARY_H
 

@@ -1,7 +1,7 @@
-/* Logarithm, exponential and powers of our own: + - * / alone, which IEEE 754 rounds exactly, so that no C library's
- * last bit is in a model. All in double, to within a few units in the last place. The compiler must not fuse a product
- * and a sum (-ffp-contract=off; clang: the pragma below; nvcc: -fmad=false), or machines with such an instruction get
- * other bits. Plain C over one number: nvcc compiles it for GPUs, too. */
+/* Logarithm, exponential and powers independent of the C library: + - * / alone, which IEEE 754 rounds exactly, so that
+ * no C library's last bit is in a model. All in double, to within a few units in the last place. The compiler must not
+ * fuse a product and a sum (-ffp-contract=off; clang: the pragma below; nvcc: -fmad=false), or machines with such an
+ * instruction get other bits. Plain C over one number: nvcc compiles it for GPUs, too. */
 #ifndef COMMON_ELEMENTARY_SCALAR_H
 #define COMMON_ELEMENTARY_SCALAR_H
 

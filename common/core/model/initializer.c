@@ -110,7 +110,7 @@ shape_fans(const uint64_t *dims, size_t rank)
     return (struct fans){field * (double)dims[rank - 2], field * (double)dims[rank - 1]};
 }
 
-/* What remains of any kind: a constant, or offset + spread * (a uniform in [0, 1] or a normal). */
+/* The form to which every kind is reduced: a constant, or offset + spread * (a uniform in [0, 1] or a normal). */
 enum initializer_shape { SHAPE_CONSTANT, SHAPE_UNIFORM, SHAPE_NORMAL, SHAPE_TRUNCATED };
 
 struct initializer_plan {

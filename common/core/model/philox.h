@@ -1,6 +1,7 @@
-/* Random numbers by their place, not by their turn: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
- * numbers: as easy as 1, 2, 3", SC 2011) turns a counter and a key into four words. Nothing is kept, so any element's
- * number is had without the others', in any order. In a header, so that loops over counters compute several at once. */
+/* Random numbers by their index, not in sequence: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
+ * numbers: as easy as 1, 2, 3", SC 2011) turns a counter and a key into four words. It has no state, so any element's
+ * number can be computed without the others', in any order. In a header, so that loops over counters compute several at
+ * once. */
 #ifndef COMMON_PHILOX_H
 #define COMMON_PHILOX_H
 

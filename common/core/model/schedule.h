@@ -1,5 +1,5 @@
-/* The learning rate over time (struct ps_schedule in ps_optimizer.h has the formulas). In double and with elementary
- * functions of our own, so that a model's bits do not depend on a C library. Pure. */
+/* The learning rate over time (struct ps_schedule in ps_optimizer.h has the formulas). In double and with
+ * elementary.h's functions, so that a model's bits do not depend on a C library. Pure. */
 #ifndef COMMON_SCHEDULE_H
 #define COMMON_SCHEDULE_H
 

@@ -251,8 +251,8 @@ optimizer_prepare(const struct ps_optimizer *o, const struct optimizer_when *whe
     prepares[o->kind](o, rate, when->version, s);
 }
 
-/* What brings the scaled gradient's norm down to the limit, as one factor with the scale. A gradient that is not finite
- * is left to the kernel to find. */
+/* The factor that brings the scaled gradient's norm down to the limit, multiplied with the scale. A gradient that is
+ * not finite is left to the kernel to find. */
 float
 optimizer_clip_block(const struct ps_clip *c, float scale, double norm)
 {
@@ -261,7 +261,7 @@ optimizer_clip_block(const struct ps_clip *c, float scale, double norm)
     return norm > most ? (float)((double)scale * (most / norm)) : scale;
 }
 
-/* What kernels may assume. */
+/* Conditions that kernels may assume. */
 static bool
 optimizer_is_aligned(const struct optimizer_arrays *a, uint32_t slots)
 {

@@ -1,11 +1,11 @@
-/* How a gradient changes weights: the public structs (ps_optimizer.h) at work on a block's arrays. Pure.
+/* How a gradient changes weights: the public structs (ps_optimizer.h) applied to a block's arrays. Pure.
  *
  *     struct optimizer_when when = {.version = block->version + 1, .clock = clock};
  *     finite = optimizer_apply(&v->optimizer, &when, scale, n, grad, &from, &to, stream);
  *
- * An optimizer is one file, rules/<name>.h, and one row of PS_OPTIMIZER_LIST. The file has what optimizer.c wants
- * to know (parameters, slots, what is computed once per update, in double) and the rule, which optimizer_kernels.h
- * compiles into a loop for each instruction set: plain, AVX2, AVX-512. The choice among these is made at run time, and
+ * An optimizer is one file, rules/<name>.h, and one row of PS_OPTIMIZER_LIST. The file has what optimizer.c needs
+ * (parameters, slots, values computed once per update, in double) and the rule, which optimizer_kernels.h compiles into
+ * a loop for each instruction set: plain, AVX2, AVX-512. The choice among these is made at run time, and
  * PSD_ISA=plain|avx2|avx512 in the environment overrides it for tests. No fused multiply-add and one order of
  * operations, so that all of them give the same bits. */
 #ifndef COMMON_OPTIMIZER_H
@@ -22,7 +22,7 @@ struct optimizer_arrays {
     float *slot[LAYOUT_SLOTS_MAX];
 };
 
-/* Where in the training an update stands. */
+/* An update's place in the training. */
 struct optimizer_when {
     uint64_t version; /* that the block will have: counts from 1 */
     uint64_t clock;   /* for schedules by clock: counts from 0 */
@@ -66,7 +66,7 @@ bool optimizer_uses(enum ps_optimizer_kind kind, enum optimizer_parameter p);
 enum ps_err optimizer_check(const struct ps_optimizer *o, struct ps_error *e) PS_MUST_USE;
 enum ps_err clip_check(const struct ps_clip *c, struct ps_error *e) PS_MUST_USE;
 
-/* A copy in which all that is not used is 0; the kind is known. */
+/* A copy in which all unused fields are 0; the kind is known. */
 struct ps_optimizer optimizer_used(const struct ps_optimizer *o);
 
 /* The same in all that is used; the kinds are known. */
@@ -86,7 +86,7 @@ double optimizer_rate(const struct ps_optimizer *o, const struct optimizer_when 
 
 /* One update. grad: [n] f32, at least 4-byte aligned, multiplied by scale first. from and to may be the same arrays (in
  * place) or must not overlap. stream: use non-temporal stores (out of place and larger than the cache). False: grad
- * holds NaN or Inf; `to` is then written all the same and the caller throws it away. */
+ * holds NaN or Inf; `to` is then written nevertheless, and the caller discards it. */
 bool optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
                      const float *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to,
                      bool stream);

@@ -1,5 +1,5 @@
-/* What each instruction set's file gives, and the choice among them. Internal to the optimizer and its tests; everybody
- * else uses optimizer.h. */
+/* Kernels of each instruction set's file, and the choice among them. Internal to the optimizer and its tests; all
+ * others use optimizer.h. */
 #ifndef COMMON_OPTIMIZER_ISA_H
 #define COMMON_OPTIMIZER_ISA_H
 

@@ -6,19 +6,18 @@
  *     #define KERNEL_TABLE optimizer_kernels_avx2
  *     #include "optimizer_kernels.h"
  *
- * A rule says what happens to the elements of one vector; run_loop() is the loop: load, check, shape (scale, and
- * for those who ask for it clipping and penalties), rule, store, and once more through small buffers for what is left
- * over. The rule, the shaping, what the gradient is made of (float32, or float16 that is decoded in passing) and the
- * way to store are constants where run_loop() is called, so that each kernel becomes straight loops and nobody pays for
- * what others use.
+ * A rule computes the elements of one vector; run_loop() is the loop: load, check, shape (scale, and optionally
+ * clipping and penalties), rule, store, and once more through small buffers for the rest. The rule, the shaping, the
+ * gradient's type (float32, or float16 that is decoded on the way) and the way to store are constants where run_loop()
+ * is called, so that each kernel becomes straight loops without the cost of unused features.
  *
  * Same bits everywhere: + - * / and sqrt are rounded exactly by IEEE 754, each element goes through the same operations
- * in the same order whatever the width, and no product may be fused with a sum. The last is not in the language's
- * gift: clang obeys the pragma below, gcc only -ffp-contract=off, so all files that include this one must be built with
- * that flag (AVX-512 and arm64 have fused instructions without further flags). test_optimizer.c fails without it.
+ * in the same order whatever the width, and no product may be fused with a sum. The language cannot promise the last:
+ * clang obeys the pragma below, gcc only -ffp-contract=off, so all files that include this one must be built with that
+ * flag (AVX-512 and arm64 have fused instructions without further flags). test_optimizer.c fails without it.
  *
  * Finite check: an element whose exponent bits are all ones is NaN or Inf; adding one to the exponent then carries into
- * the sign bit. The sums are or-ed together and looked at once, after the loop. */
+ * the sign bit. The sums are or-ed together and tested once, after the loop. */
 #ifndef KERNEL_TABLE
 #error "define KERNEL_LANES, KERNEL_ISA and KERNEL_TABLE first"
 #endif
@@ -186,8 +185,8 @@ load_lanes(struct lanes *x, const struct optimizer_arrays *from, uint32_t slots,
         x->slot[k] = load(from->slot[k] + i);
 }
 
-/* What will be read KERNEL_AHEAD_BYTES on, or lies behind the array: asking for that does no harm. Where results are
- * streamed, the processor does not ask early enough by itself. A gradient has mostly just been written. */
+/* Prefetches what will be read KERNEL_AHEAD_BYTES on; past the array's end that does no harm. Where results are
+ * streamed, the processor does not prefetch early enough by itself. A gradient has mostly just been written. */
 KERNEL_INLINE void
 ask_ahead(const struct optimizer_arrays *from, uint32_t slots, size_t i)
 {

@@ -1,5 +1,5 @@
-/* What optimizer.c, the kernels and the files in rules/ share: an optimizer's row, and what is handed to its rule.
- * Internal to the optimizers; everybody else uses optimizer.h. */
+/* Shared by optimizer.c, the kernels and the files in rules/: an optimizer's row, and the input of its rule. Internal
+ * to the optimizers; all others use optimizer.h. */
 #ifndef COMMON_OPTIMIZER_ROW_H
 #define COMMON_OPTIMIZER_ROW_H
 
@@ -26,7 +26,7 @@ struct optimizer_use {
         .parameter = PARAMETER_##name, .range = (where), .usual = (value)                                              \
     }
 
-/* What every optimizer but FTRL takes besides its own. */
+/* Parameters of every optimizer but FTRL, besides its own. */
 #define PARAMETER_L2           PARAMETER(l2, AT_LEAST_0, 0)
 #define PARAMETER_WEIGHT_DECAY PARAMETER(weight_decay, AT_LEAST_0, 0)
 
@@ -76,10 +76,10 @@ enum ps_err optimizer_check_value(enum ps_optimizer_kind kind, const struct opti
 /* The scale that also brings a gradient of this norm, unscaled, down to the limit of PS_CLIP_BLOCK_NORM. */
 float optimizer_clip_block(const struct ps_clip *c, float scale, double norm);
 
-/* sizeof(struct <name>_step): what of a step's `own` is used. */
+/* sizeof(struct <name>_step): the used bytes of a step's `own`. */
 size_t optimizer_step_size(enum ps_optimizer_kind kind);
 
-/* All that a kernel wants to know but for clipping by the block's norm. */
+/* Fill in all inputs of a kernel but clipping by the block's norm. */
 void optimizer_prepare(const struct ps_optimizer *o, const struct optimizer_when *when, float scale,
                        struct optimizer_step *s);
 

@@ -1,7 +1,7 @@
 /* Optimizers, schedules and clips as text, for options and for people: "adam:learning_rate=3e-4,schedule=cosine".
  *
- * Everything after the name is a list of key=value; what a key may be depends on what is read: an optimizer's own
- * parameters (its row), a schedule's words, a clip's. What has no effect is refused: it is a mistake. */
+ * Everything after the name is a list of key=value; the valid keys depend on what is read: an optimizer's own
+ * parameters (its row), a schedule's words, a clip's. A key without effect is refused: it is a mistake. */
 #include <errno.h>
 #include <float.h>
 #include <stdlib.h>
@@ -176,7 +176,7 @@ clip_key(struct ps_clip *c, unsigned key, const char *value, struct ps_error *e)
     return read_number("limit", value, &c->limit, e);
 }
 
-/* What a list of key=value is read into: those that are not NULL. */
+/* The targets of a list of key=value: those that are not NULL. */
 struct optimizer_text_target {
     struct ps_optimizer *optimizer;
     struct ps_schedule *schedule;
@@ -213,7 +213,7 @@ read_key(struct optimizer_text_target *to, const char *name, const char *value, 
     return ps_optimizer_set(to->optimizer, name, number, e);
 }
 
-/* Copy what comes before the first of the stops; returns where that is, NULL when it is too long. */
+/* Copy the text before the first of the stops; returns where that is, NULL when the text is too long. */
 static const char *
 optimizer_text_cut_key(const char *text, const char *stops, char out[KEY_MAX])
 {
@@ -261,7 +261,7 @@ read_keys(struct optimizer_text_target *to, const char *text, struct ps_error *e
     }
 }
 
-/* What was said must be at work. */
+/* Every key that was given must have an effect. */
 static enum ps_err
 check_said(const struct optimizer_text_target *to, struct ps_error *e)
 {

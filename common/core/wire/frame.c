@@ -1,4 +1,4 @@
-/* The frame reader: a state machine over three pieces (head, body, tail), fed with whatever the socket gave.
+/* The frame reader: a state machine over three pieces (head, body, tail), fed with bytes from the socket, however many.
  *
  * Where bytes end up: the head is copied (32 bytes). Metadata and payload are lent from the caller's bytes when the
  * rest of the frame is all there; else metadata is copied aside and the payload goes to its final place, which for
@@ -34,7 +34,7 @@ frame_head_encode(const struct frame_head *head, void *out)
     put_le(at + AT_REQUEST, head->request, 8);
 }
 
-/* What a stranger says first, so that the error can name it. */
+/* The first bytes of other protocols, so that the error can name them. */
 static const struct {
     const char *start;
     const char *name;
@@ -207,7 +207,7 @@ parts_put(struct frame_reader *r, const uint8_t *data, size_t n)
     }
 }
 
-/* n bytes of the tail go where they belong, unless they were read there. */
+/* n bytes of the tail go to their place, unless they were read there. */
 static void
 tail_put(struct frame_reader *r, const uint8_t *data, size_t n)
 {
@@ -254,7 +254,7 @@ frame_whole(struct frame_reader *r, const uint8_t *payload, enum frame_event *ev
     return false;
 }
 
-/* While little is to be believed of the peer. */
+/* Checks the limits for a peer that is not authenticated yet. */
 static enum ps_err
 size_check(struct frame_reader *r)
 {
@@ -273,7 +273,7 @@ take_head(struct frame_reader *r, struct frame_input *in, enum frame_event *even
     memcpy(r->head_bytes + r->got, in->data, n);
     r->got += n;
     frame_consume(r, in, n);
-    /* A stranger may never send 32 bytes: 4 are enough to know one. */
+    /* A peer of another protocol may never send 32 bytes: 4 are enough to recognise it. */
     if (r->got >= AT_VERSION && magic_check(r->head_bytes, &r->error) != PS_OK)
         return frame_broken(r, event);
     if (r->got < FRAME_HEAD_SIZE) {
@@ -399,7 +399,7 @@ frame_want(struct frame_reader *r, void **at, size_t *len)
         return;
     }
     missing = tail_size(r) - r->got;
-    if (missing < FRAME_DIRECT_MIN || !payload_room(r)) /* without room the next frame_feed() says so */
+    if (missing < FRAME_DIRECT_MIN || !payload_room(r)) /* without memory the next frame_feed() reports it */
         return;
     *at = r->payload_own + r->got;
     *len = missing;

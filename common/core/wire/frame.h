@@ -55,7 +55,7 @@ struct frame_head {
     uint16_t type;        /* enum msg_type */
     uint32_t meta_len;    /* bytes, at most FRAME_META_MAX */
     uint64_t payload_len; /* bytes, at most FRAME_PAYLOAD_MAX, multiple of 4 */
-    uint64_t request;     /* chosen by who asks, repeated in the answer; 0: no answer belongs to it */
+    uint64_t request;     /* chosen by the requester, repeated in the answer; 0: no answer belongs to it */
 };
 
 /* Layout, little-endian: magic u32, version u16, type u16, meta_len u32, zero u32, payload_len u64, request u64.
@@ -63,7 +63,7 @@ struct frame_head {
 void frame_head_encode(const struct frame_head *head, void *out);
 
 /* in: FRAME_HEAD_SIZE bytes. PS_ERR_PROTOCOL (magic, type, lengths) or PS_ERR_VERSION; *e says what was found. The
- * magic is looked at first, so that a peer that speaks HTTP or TLS is named as such. */
+ * magic is checked first, so that a peer that speaks HTTP or TLS is named as such. */
 enum ps_err frame_head_decode(const void *in, struct frame_head *head, struct ps_error *e) PS_MUST_USE;
 
 /* Bytes after metadata or payload of this length up to the next multiple of FRAME_ALIGN. */
@@ -112,7 +112,7 @@ void frame_reader_finish(struct frame_reader *r); /* accepts zeroed and finished
 
 /* Where the next bytes of the stream should be read to, and how many at most. A place in the payload's final buffer
  * when at least FRAME_DIRECT_MIN bytes are missing there; else *at = NULL: the caller reads at most *len bytes
- * (SIZE_MAX: as many as it has room for) into scratch. The limit keeps the next large payload out of scratch. */
+ * (SIZE_MAX: as many as it has space for) into scratch. The limit keeps the next large payload out of scratch. */
 void frame_want(struct frame_reader *r, void **at, size_t *len);
 
 /* Bytes that the frame lacks whose head was read; 0: none was. */

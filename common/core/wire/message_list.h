@@ -1,7 +1,7 @@
 /* Every message with protobuf metadata, one row each. The tables by message type are made from it: the numbers and the
- * names (here and in wire.c), what is unpacked and checked (wire.c), who may send it and with which role (message.c and
- * permissions.c of server/core/shard), and what answers it (client/core/shards/inbox_ask.c). PROTOCOL.md has the same
- * in sections 4 and 14.
+ * names (here and in wire.c), unpacking and checking (wire.c), its sender and the required role (message.c and
+ * permissions.c of server/core/shard), and its answer (client/core/shards/inbox_ask.c). PROTOCOL.md has the same in
+ * sections 4 and 14.
  *
  *     X(id, number, name, type, text, payload, request, check, sender, invalid, role, answer)
  *
@@ -97,7 +97,7 @@ enum msg_type {
     MSG_END
 };
 
-/* ---- What the columns say ---- */
+/* ---- Values of the columns ---- */
 
 enum message_payload { MESSAGE_BARE, MESSAGE_PAYLOAD };
 enum message_request { MESSAGE_ANY, MESSAGE_REQUEST };
@@ -112,7 +112,7 @@ enum message_sender {
     MESSAGE_MEMBER    /* a worker of a group to another */
 };
 
-/* ---- What the rows keep ---- */
+/* ---- Checks of the rows ---- */
 
 /* A set of messages, one bit each: a table that is not made from the list compares its own with that of the list. */
 #define MESSAGE_BIT(id) (UINT64_C(1) << MSG_##id)

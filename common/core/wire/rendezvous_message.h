@@ -1,6 +1,4 @@
-/* What a rendezvous takes from messages and gives to them: a worker that comes (MSG_MEET), a table of who met
- * (MSG_MET).
- */
+/* Conversions between a rendezvous and its messages: a worker that joins (MSG_MEET), the table of members (MSG_MET). */
 #ifndef COMMON_RENDEZVOUS_MESSAGE_H
 #define COMMON_RENDEZVOUS_MESSAGE_H
 
@@ -15,7 +13,7 @@ struct rendezvous_message {
 /* m->met is valid as long as t and m are, where they are. */
 void rendezvous_message(struct rendezvous_message *m, const struct rendezvous_table *t);
 
-/* Who comes with m over the connection of this number. Borrows m's texts. */
+/* The request in m, which came over the connection of this number. Borrows m's texts. */
 struct rendezvous_request rendezvous_message_request(const Psd__Meet *m, uint64_t conn_id);
 
 #endif

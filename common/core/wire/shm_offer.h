@@ -1,7 +1,7 @@
-/* How two sides of a connection agree to share memory: the first frames of all, when a connection begins so, and known
- * to the glue alone. PROTOCOL.md, section 13. Pure.
+/* How two sides of a connection agree to share memory: the first frames on it, if it begins so, and handled by the glue
+ * alone. PROTOCOL.md, section 13. Pure.
  *
- *     SHARE   pid u32, fd u32, token u64    who connects has made memory: it is this descriptor of that process
+ *     SHARE   pid u32, fd u32, token u64    the connecting side has made memory: this descriptor of that process
  *     SHARED  yes u64                       1: it was found, and carries all that follows; 0: the stream does
  *
  * Nothing is sent between the two. */
@@ -21,7 +21,7 @@ struct shm_offer {
 size_t shm_offer_encode(const struct shm_offer *o, uint8_t *out);
 size_t shm_answer_encode(bool yes, uint8_t *out);
 
-/* Of a frame of that type. PROTOCOL: it is none. */
+/* Decodes a frame of that type. PROTOCOL: it is not valid. */
 enum ps_err shm_offer_decode(const struct frame_head *head, const void *meta, struct shm_offer *o,
                              struct ps_error *e) PS_MUST_USE;
 enum ps_err shm_answer_decode(const struct frame_head *head, const void *meta, bool *yes,

@@ -1,7 +1,7 @@
-/* Every counter of a shard, one row each: a count of what happened since its process began. What is made from it: the
- * fields of struct shard_stats (server/core/turn/stats.h), what is sent as a StatsReport, Prometheus' families
- * (server/core/metrics/metrics.h), "totals" in the page's JSON, and the lines of psctl stats with what psctl's manual
- * says of them. deploy/README.md has the families in a table, which a test holds against this.
+/* Every counter of a shard, one row each: a count of events since its process began. The list generates the fields of
+ * struct shard_stats (server/core/turn/stats.h), the StatsReport message, Prometheus' families
+ * (server/core/metrics/metrics.h), "totals" in the page's JSON, and the lines of psctl stats with their texts in
+ * psctl's manual. deploy/README.md has the families in a table, which a test holds against this.
  *
  *     X(member, page, kind, name, about, family, reason)
  *
@@ -93,8 +93,8 @@
       "connections that sent no hello within --hello-timeout",                                             \
       FIRST(HELLO, "psd_hello_timeouts_total", "Connections closed because no hello came in time."), NULL)
 
-/* Of a shard: what takes a higher role. In the report with what its sockets denied; in the exposition it is one of
- * several reasons. */
+/* Of a shard: requests that need a higher role. In the report with what its sockets denied; in the exposition it is one
+ * of several reasons. */
 #define STATS_DENIED(X)                                                                                               \
     X(denied, OFF, TROUBLE, "denied",                                                                                 \
       "connections that did not prove to have a token, and requests that take a higher role than their token's",      \
@@ -102,7 +102,7 @@
 
 /* clang-format on */
 
-/* What a StatsReport has, in psctl's order. */
+/* The counters of a StatsReport, in psctl's order. */
 #define STATS_REPORTED(X) STATS_PUSHES(X) STATS_LOST(X) STATS_PULLS(X) STATS_WORKERS(X) STATS_PEERS(X) STATS_DENIED(X)
 
 #define STATS_LIST(X) STATS_REPORTED(X) STATS_DURABLE(X)

@@ -53,7 +53,7 @@ wire_head_check(const struct wire_row *row, const struct frame_head *head, struc
     return PS_OK;
 }
 
-/* protobuf-c says NULL for everything; the arena knows whether memory was the reason. */
+/* protobuf-c returns NULL for every error; the arena knows whether memory was the reason. */
 static enum ps_err
 wire_unpack_error(const struct wire_row *row, const struct arena *arena, struct ps_error *e)
 {
@@ -65,8 +65,8 @@ wire_unpack_error(const struct wire_row *row, const struct arena *arena, struct 
     return ps_fail(e, PS_ERR_PROTOCOL, "%s: its metadata is not valid protobuf", row->name);
 }
 
-/* Fields that only a newer peer knows: nothing here may keep them, store them or pass them on. They go with the arena.
- */
+/* Fields that only a newer peer knows: nothing here may keep them, store them or pass them on. They are freed with the
+ * arena. */
 static void
 wire_forget_unknown(ProtobufCMessage *message)
 {

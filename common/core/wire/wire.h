@@ -1,11 +1,11 @@
 /* Messages: metadata bytes to validated protobuf-c structs and back. Pure.
  *
- * Everything that can be said about a message without knowing the receiver's state is checked here, once: enums in
- * range, lengths within limits, parallel arrays of equal length, names of valid UTF-8, numbers finite, definitions that
- * make sense. Past wire_decode() the receiver checks only what needs its own state (is the id known, does the payload
- * fit), and finds no NULL: a message inside a message that was not sent is filled in with its defaults.
+ * Everything that can be checked in a message without the receiver's state is checked here, once: enums in range,
+ * lengths within limits, parallel arrays of equal length, names of valid UTF-8, numbers finite, definitions that make
+ * sense. Past wire_decode() the receiver checks only what needs its own state (is the id known, does the payload fit),
+ * and finds no NULL: a message inside a message that was not sent is filled in with its defaults.
  *
- * wire.c packs and unpacks, wire_check.c says what is valid, wire_describe.c compares and prints definitions. */
+ * wire.c packs and unpacks, wire_check.c checks, wire_describe.c compares and prints definitions. */
 #ifndef COMMON_WIRE_H
 #define COMMON_WIRE_H
 
@@ -34,11 +34,11 @@
 #define WIRE_PARAMETERS_MAX  64           /* in one set */
 #define WIRE_METRICS_MAX     32           /* of one worker */
 #define WIRE_METRIC_NAME_MAX 63           /* bytes of UTF-8 in the name of one */
-#define WIRE_LEASE_MS        300000u      /* of a worker that asks for none */
+#define WIRE_LEASE_MS        300000u      /* of a worker that requests none */
 #define WIRE_LEASE_MS_MAX    (24u * 3600u * 1000u)
 #define WIRE_GROUP_MAX       256  /* workers in one group */
 #define WIRE_ADDRESS_MAX     63   /* bytes of a member's address */
-#define WIRE_HOST_MAX        127  /* bytes of what names a member's machine */
+#define WIRE_HOST_MAX        127  /* bytes of the name of a member's machine */
 #define WIRE_ERROR_TEXT_MAX  2048 /* bytes of a sentence */
 
 /* A pong is the ping that it answers. */
@@ -60,8 +60,8 @@ struct wire_msg {
  * (garbage, a payload where there may be none, a type that is not known), PS_ERR_LIMIT, PS_ERR_INVALID (a value out of
  * its range), PS_ERR_NOMEM. *e names the field.
  *
- * Made good instead of refused: bytes that are no UTF-8 and control characters in sentences and reports become '?';
- * codes that this build does not know become PS_ERR_INTERNAL; fields that it does not know are gone. */
+ * Corrected instead of refused: bytes that are no UTF-8 and control characters in sentences and reports become '?';
+ * codes that this build does not know become PS_ERR_INTERNAL; fields that it does not know are dropped. */
 enum ps_err wire_decode(const struct frame_head *head, const void *meta, struct arena *arena, struct wire_msg *msg,
                         struct ps_error *e) PS_MUST_USE;
 
@@ -98,7 +98,7 @@ struct ps_optimizer wire_optimizer(const Psd__Optimizer *o);
 struct ps_schedule wire_schedule(const Psd__Schedule *s); /* NULL: constant */
 struct ps_clip wire_clip(const Psd__Clip *c);             /* NULL: none */
 
-/* And back, into room that the message borrows: optimizers are sent with all that their kind uses. */
+/* The reverse, into structs that the message borrows: optimizers are sent with all that their kind uses. */
 struct wire_optimizer {
     Psd__Optimizer optimizer;
     Psd__Schedule schedule;
@@ -112,7 +112,7 @@ void wire_clip_message(const struct ps_clip *c, Psd__Clip *out);
 /* True when two declarations mean the same variable (name apart; parameters that the kinds do not use apart). */
 bool wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b);
 
-/* What a MISMATCH sentence says of two that are not: "shape float32[3,4], not float32[4,4]; optimizer
+/* The text of a MISMATCH sentence for two that are not: "shape float32[3,4], not float32[4,4]; optimizer
  * sgd:learning_rate=0.1, not adam:learning_rate=0.001". Numbers are printed with as many digits as tell them apart.
  * Terminated; cut off when size is too small. */
 void wire_declare_differences(const Psd__Declare *was, const Psd__Declare *is, char *out, size_t size);

@@ -1,5 +1,5 @@
 /* The rules of each message, in the order of psd.proto: a check function reads as the list of them. Definitions of
- * variables have a room of their own, wire_check_variable.c. */
+ * variables are checked in wire_check_variable.c. */
 #include "common/core/wire/wire_check.h"
 
 #include <inttypes.h>
@@ -71,7 +71,7 @@ wire_check_hello(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     return rule_within(e, "hello.incarnation", h->incarnation, 1, UINT64_MAX);
 }
 
-/* They may be NaN or infinite: a loss is what it is, and nothing here computes with it but the sum over workers. */
+/* Metrics may be NaN or infinite: a loss can be, and the only computation with it is the sum over workers. */
 static enum ps_err
 check_metrics(struct ps_error *e, const char *field, const Psd__Metrics *m)
 {
@@ -293,7 +293,7 @@ wire_check_report(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     }
     if (r->timeline != NULL)
         TRY(check_timeline(r->timeline, e));
-    /* Definitions are checked as hellos and declares are, by who makes something of them. */
+    /* Definitions are checked, as hellos and declares are, by the code that uses them. */
     return PS_OK;
 }
 
@@ -344,7 +344,7 @@ wire_check_set(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 
 /* ---- Checkpoints ---- */
 
-/* A path that can be told in a log line, and in which nobody looks for another machine's. */
+/* A path that can be written in a log line, and is not taken for one of another machine. */
 static enum ps_err
 check_dir(struct ps_error *e, const char *field, const char *dir)
 {
@@ -382,9 +382,9 @@ wire_check_restore(struct wire_msg *msg, struct arena *arena, struct ps_error *e
     return check_dir(e, "restore.dir", msg->u.restore->dir);
 }
 
-/* ---- Meetings ---- */
+/* ---- Rendezvous ---- */
 
-/* Of another process, for a socket: numbers, no names, and a port that somebody can listen at. */
+/* Of another process, for a socket: numbers, no names, and a port that a process can listen at. */
 static enum ps_err
 check_address(struct ps_error *e, const char *field, const char *text)
 {

@@ -1,4 +1,4 @@
-/* What is valid in the definition of a variable: its name, shape, initializer and optimizer. */
+/* Checks the definition of a variable: its name, shape, initializer and optimizer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ check_initializer(const Psd__Initializer *i, struct ps_error *e)
     return initializer_check(&init, e);
 }
 
-/* Parameters that the kind does not use are not looked at, but must be numbers all the same. */
+/* Parameters that the kind does not use are ignored, but must be finite numbers. */
 static enum ps_err
 check_optimizer(const Psd__Optimizer *o, struct ps_error *e)
 {

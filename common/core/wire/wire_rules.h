@@ -1,10 +1,9 @@
-/* What the rules of messages are made of (wire_check.c). Each takes the field's name, so that every refusal says which
- * field it is about.
+/* The parts of the rules of messages (wire_check.c). Each takes the field's name, so that every error names its field.
  *
  *     TRY(rule_within(e, "hello.lease_ms", h->lease_ms, 0, WIRE_LEASE_MS_MAX));
  *
  * Two kinds of text: names are refused when they are not clean (they become keys), sentences are made clean (they are
- * only shown). Errors: PS_ERR_INVALID, PS_ERR_LIMIT where there is too much of something. */
+ * only shown). Errors: PS_ERR_INVALID, PS_ERR_LIMIT where there are too many of something. */
 #ifndef COMMON_WIRE_RULES_H
 #define COMMON_WIRE_RULES_H
 
@@ -36,7 +35,7 @@ enum ps_err rule_parallel(struct ps_error *e, const char *field, size_t n, const
 enum ps_err rule_empty_or_parallel(struct ps_error *e, const char *field, size_t n, const char *other,
                                    size_t m) PS_MUST_USE;
 
-/* A sequence number, and what is acknowledged before it: a message that is sent is not answered yet. */
+/* A sequence number, and the acknowledged one, which must be before it: a message that is sent is not answered yet. */
 enum ps_err rule_sequence(struct ps_error *e, const char *field, uint64_t seq, uint64_t acked_through) PS_MUST_USE;
 
 /* Parts of an optimizer, of a definition or a set. Ranges are the optimizers' own: optimizer_check(). */

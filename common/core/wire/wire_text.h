@@ -1,4 +1,4 @@
-/* Names as they travel: printable UTF-8 (utf8.h). */
+/* Names on the wire: printable UTF-8 (utf8.h). */
 #ifndef COMMON_WIRE_TEXT_H
 #define COMMON_WIRE_TEXT_H
 
