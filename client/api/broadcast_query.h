@@ -4,8 +4,8 @@
  *     call_deadline_of(client, timeout_ms)                             when the call begins
  *     broadcast_query_run(&(struct broadcast_query){...}, first, n, e) sends, waits, and hands each answer to take()
  *     call_deadline_for_checksums(&limit)                              for code that reads files meanwhile */
-#ifndef CLIENT_BROADCAST_QUERY_H
-#define CLIENT_BROADCAST_QUERY_H
+#ifndef CLIENT_API_BROADCAST_QUERY_H
+#define CLIENT_API_BROADCAST_QUERY_H
 
 #include "client/api/client_state.h"
 #include "common/core/wire/wire.h"

@@ -1,6 +1,6 @@
 /* What the modules above the API, which know nothing of libuv, need of a client that they push and pull through. */
-#ifndef CLIENT_CLIENT_INTERNAL_H
-#define CLIENT_CLIENT_INTERNAL_H
+#ifndef CLIENT_API_CLIENT_INTERNAL_H
+#define CLIENT_API_CLIENT_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

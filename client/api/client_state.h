@@ -4,8 +4,8 @@
  * Every public call goes  client_enter() ... core calls, client_perform() ... client_leave(). Without a progress thread
  * these cost nothing and the caller runs the loop while it waits; with one they hold the client's mutex, and the caller
  * waits on a condition that the thread signals (progress.c). */
-#ifndef CLIENT_CLIENT_STATE_H
-#define CLIENT_CLIENT_STATE_H
+#ifndef CLIENT_API_CLIENT_STATE_H
+#define CLIENT_API_CLIENT_STATE_H
 
 #include <stdatomic.h>
 #include <uv.h>

@@ -1,7 +1,7 @@
 /* The offset of shard 0's machine's clock from this one's, so that traces of several machines can be laid over each
  * other: asked when this worker's trace is about to be written. Glue. */
-#ifndef CLIENT_CLOCK_OFFSET_H
-#define CLIENT_CLOCK_OFFSET_H
+#ifndef CLIENT_API_CLOCK_OFFSET_H
+#define CLIENT_API_CLOCK_OFFSET_H
 
 #include "client/include/psclient/psclient.h"
 

@@ -1,6 +1,6 @@
 /* The library's own queries about a cluster, beside psclient.h. */
-#ifndef CLIENT_CLUSTER_H
-#define CLIENT_CLUSTER_H
+#ifndef CLIENT_API_CLUSTER_H
+#define CLIENT_API_CLUSTER_H
 
 #include "client/include/psclient/psclient.h"
 

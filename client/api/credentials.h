@@ -7,8 +7,8 @@
  *     credentials_close(&c);
  *
  * Connecting and accepting do nothing to connections where nothing is encrypted; c may be NULL then. */
-#ifndef CLIENT_CREDENTIALS_H
-#define CLIENT_CREDENTIALS_H
+#ifndef CLIENT_API_CREDENTIALS_H
+#define CLIENT_API_CREDENTIALS_H
 
 #include "common/net/conn.h"
 

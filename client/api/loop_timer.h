@@ -4,8 +4,8 @@
  *     loop_timer_init(&a, &loop);
  *     loop_timer_set(&a, due_ms);  uv_run(&loop, UV_RUN_ONCE);
  *     loop_timer_close(&a);         // and a turn of the loop */
-#ifndef CLIENT_LOOP_TIMER_H
-#define CLIENT_LOOP_TIMER_H
+#ifndef CLIENT_API_LOOP_TIMER_H
+#define CLIENT_API_LOOP_TIMER_H
 
 #include <uv.h>
 

@@ -15,8 +15,8 @@
  * sooner. progress_leave() and progress_wake_thread() then wake it. Descriptors that were added to the loop since its
  * last turn are known to the kernel only after another one: the thread runs the loop until a turn brings nothing new.
  */
-#ifndef CLIENT_PROGRESS_H
-#define CLIENT_PROGRESS_H
+#ifndef CLIENT_API_PROGRESS_H
+#define CLIENT_API_PROGRESS_H
 
 #include <pthread.h>
 #include <time.h>

@@ -4,8 +4,8 @@
  *     resolve_start() ──► the thread: getaddrinfo(), uv_async_send(wake) ──► resolve_done(): true ──► resolve_leave()
  *            └──────────── resolve_leave() at any time: wake is not touched after it ────────────────────┘
  */
-#ifndef CLIENT_RESOLVE_H
-#define CLIENT_RESOLVE_H
+#ifndef CLIENT_API_RESOLVE_H
+#define CLIENT_API_RESOLVE_H
 
 #include <netdb.h>
 #include <stdbool.h>

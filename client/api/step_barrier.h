@@ -7,8 +7,8 @@
  *
  * A process in the place of one that was lost may come again to a barrier that the others have passed: it passes at
  * once, and gets the same sums. */
-#ifndef CLIENT_STEP_BARRIER_H
-#define CLIENT_STEP_BARRIER_H
+#ifndef CLIENT_API_STEP_BARRIER_H
+#define CLIENT_API_STEP_BARRIER_H
 
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"

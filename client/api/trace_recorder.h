@@ -7,8 +7,8 @@
  *     trace_recorder_close()  it is closed; the last one writes the file that PSD_TRACE_FILE names
  *
  * A thread gets its timeline with its first wait, or when it opens something; nothing is allocated after that. */
-#ifndef CLIENT_TRACE_RECORDER_H
-#define CLIENT_TRACE_RECORDER_H
+#ifndef CLIENT_API_TRACE_RECORDER_H
+#define CLIENT_API_TRACE_RECORDER_H
 
 #include "client/include/psclient/ps_timeline.h"
 #include "common/core/format/timeline.h"

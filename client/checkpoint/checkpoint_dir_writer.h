@@ -5,8 +5,8 @@
  *            └─────────────────────┴── dir_writer_close(): removes what is not whole
  *
  * Everything here blocks. */
-#ifndef CLIENT_CHECKPOINT_DIR_WRITER_H
-#define CLIENT_CHECKPOINT_DIR_WRITER_H
+#ifndef CLIENT_CHECKPOINT_CHECKPOINT_DIR_WRITER_H
+#define CLIENT_CHECKPOINT_CHECKPOINT_DIR_WRITER_H
 
 #include "common/system/checkpoint_dir.h"
 

@@ -1,6 +1,6 @@
 /* What a job and its variables are, asked of every shard: where a checkpoint begins, and an import. */
-#ifndef CLIENT_JOB_DEFINITION_H
-#define CLIENT_JOB_DEFINITION_H
+#ifndef CLIENT_CHECKPOINT_JOB_DEFINITION_H
+#define CLIENT_CHECKPOINT_JOB_DEFINITION_H
 
 #include "client/api/broadcast_query.h"
 #include "common/core/format/checkpoint.h"

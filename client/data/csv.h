@@ -1,6 +1,6 @@
 /* Internal to ps_data.h: parsing CSV apart from reading files. Pure. */
-#ifndef CLIENT_CSV_H
-#define CLIENT_CSV_H
+#ifndef CLIENT_DATA_CSV_H
+#define CLIENT_DATA_CSV_H
 
 #include "client/include/psclient/ps_data.h"
 

@@ -1,6 +1,6 @@
 /* Internal to ps_data.h: parsing IDX apart from reading files. Pure. */
-#ifndef CLIENT_IDX_H
-#define CLIENT_IDX_H
+#ifndef CLIENT_DATA_IDX_H
+#define CLIENT_DATA_IDX_H
 
 #include "client/include/psclient/ps_data.h"
 

@@ -1,6 +1,6 @@
 /* Internal to ps_data.h: parsing LIBSVM text apart from reading files. Pure. */
-#ifndef CLIENT_LIBSVM_H
-#define CLIENT_LIBSVM_H
+#ifndef CLIENT_DATA_LIBSVM_H
+#define CLIENT_DATA_LIBSVM_H
 
 #include "client/include/psclient/ps_data.h"
 

@@ -1,6 +1,6 @@
 /* A whole file in memory, gunzipped when it is gzip. */
-#ifndef CLIENT_READ_FILE_H
-#define CLIENT_READ_FILE_H
+#ifndef CLIENT_DATA_READ_FILE_H
+#define CLIENT_DATA_READ_FILE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

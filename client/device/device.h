@@ -4,8 +4,8 @@
  * Adding a kind: a row in device.c's list and a module device_<kind>.c that fills every member. Adding an operation: a
  * row in DEVICE_COMPUTE_OPS, its public call in device_ops.c and its function in each kind. Arguments have been checked
  * when a member is called: sizes within PS_DEVICE_SIZE_MAX, shapes that fit, rows and n at least 1. */
-#ifndef CLIENT_DEVICE_H
-#define CLIENT_DEVICE_H
+#ifndef CLIENT_DEVICE_DEVICE_H
+#define CLIENT_DEVICE_DEVICE_H
 
 #include "client/device/device_gang.h"
 #include "client/include/psclient/ps_device.h"

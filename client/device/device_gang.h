@@ -16,8 +16,8 @@
  * replicas; between GPUs NCCL chooses the order.
  *
  * How a kind of device reduces is a row, struct device_gang_kind, to which its struct device_ops points. */
-#ifndef CLIENT_DEVICE_GANG_H
-#define CLIENT_DEVICE_GANG_H
+#ifndef CLIENT_DEVICE_DEVICE_GANG_H
+#define CLIENT_DEVICE_DEVICE_GANG_H
 
 #include <stddef.h>
 

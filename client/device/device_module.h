@@ -5,8 +5,8 @@
  *   - beside libpsclient, then where the system keeps its libraries.
  *
  * A module stays loaded until the process ends. Any thread. */
-#ifndef CLIENT_DEVICE_MODULE_H
-#define CLIENT_DEVICE_MODULE_H
+#ifndef CLIENT_DEVICE_DEVICE_MODULE_H
+#define CLIENT_DEVICE_DEVICE_MODULE_H
 
 #include "client/device/ps_device_module.h"
 #include "common/include/psclient/ps_err.h"

@@ -7,8 +7,8 @@
  *
  * Clipping by the block's norm takes the n elements of a call for the block. A norm given (PS_CLIP_GIVEN_NORM) is the
  * caller's to put into the scale. */
-#ifndef CLIENT_DEVICE_OPTIMIZER_H
-#define CLIENT_DEVICE_OPTIMIZER_H
+#ifndef CLIENT_DEVICE_DEVICE_OPTIMIZER_H
+#define CLIENT_DEVICE_DEVICE_OPTIMIZER_H
 
 #include "client/include/psclient/ps_device.h"
 #include "common/core/optimizer/optimizer.h"

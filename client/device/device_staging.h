@@ -13,8 +13,8 @@
  * device_send(): nothing that was called before and still runs may use `to`; `from` stays as it is until the next
  * ps_device_finish() or ps_device_download(). device_fetch(): nothing that is called later may change `from` before
  * device_fetched(). */
-#ifndef CLIENT_DEVICE_STAGING_H
-#define CLIENT_DEVICE_STAGING_H
+#ifndef CLIENT_DEVICE_DEVICE_STAGING_H
+#define CLIENT_DEVICE_DEVICE_STAGING_H
 
 #include "client/include/psclient/ps_device.h"
 

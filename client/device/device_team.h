@@ -12,8 +12,8 @@
  * Between the begin of something and its end nothing else is called of the device. Each begins the same, in the same
  * order, with the same elements; this is not checked here. After an error a team can only be closed.
  * client/strategy/device_group.c does all this for the ranks of a group. */
-#ifndef CLIENT_DEVICE_TEAM_H
-#define CLIENT_DEVICE_TEAM_H
+#ifndef CLIENT_DEVICE_DEVICE_TEAM_H
+#define CLIENT_DEVICE_DEVICE_TEAM_H
 
 #include <stdbool.h>
 

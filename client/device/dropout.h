@@ -1,6 +1,6 @@
 /* Which elements dropout drops: by seed, counter and the element's index alone, on every device alike. Pure. */
-#ifndef CLIENT_DROPOUT_H
-#define CLIENT_DROPOUT_H
+#ifndef CLIENT_DEVICE_DROPOUT_H
+#define CLIENT_DEVICE_DROPOUT_H
 
 #include "common/core/model/philox.h"
 

@@ -13,8 +13,8 @@
  * - Results of operations are the same bits every time on one kind of hardware.
  * - Threads: one at a time for each device; any thread.
  * - Each operation is specified in ps_device.h, under ps_ and its name. */
-#ifndef PS_DEVICE_MODULE_H
-#define PS_DEVICE_MODULE_H
+#ifndef CLIENT_DEVICE_PS_DEVICE_MODULE_H
+#define CLIENT_DEVICE_PS_DEVICE_MODULE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * VALID: windows lie on the image; elements left over at the end are ignored. SAME: as many windows as strides begin on
  * the image; the padding they need beyond it is split between its two ends, the odd element going to the far one. This
  * is TensorFlow's rule, so that its weights mean the same here. */
-#ifndef CLIENT_WINDOW_H
-#define CLIENT_WINDOW_H
+#ifndef CLIENT_DEVICE_WINDOW_H
+#define CLIENT_DEVICE_WINDOW_H
 
 #include "client/include/psclient/ps_device.h"
 #include "common/core/base/base.h"

@@ -9,8 +9,8 @@
  *     backward  backward() in the opposite order, down to the first layer with parameters
  *
  * Everything that these functions compute is on the device. */
-#ifndef CLIENT_LAYER_H
-#define CLIENT_LAYER_H
+#ifndef CLIENT_NETWORK_LAYER_H
+#define CLIENT_NETWORK_LAYER_H
 
 #include "client/include/psclient/ps_network.h"
 #include "common/core/base/base.h"

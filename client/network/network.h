@@ -1,6 +1,6 @@
 /* The inside of a ps_network: what network.c sets up, network_params.c names and network_run.c computes with. */
-#ifndef CLIENT_NETWORK_H
-#define CLIENT_NETWORK_H
+#ifndef CLIENT_NETWORK_NETWORK_H
+#define CLIENT_NETWORK_NETWORK_H
 
 #include "client/network/layer.h"
 

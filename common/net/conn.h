@@ -20,8 +20,8 @@
  * here, conn_close() included. A conn's memory is its owner's and is free when closed() was called.
  *
  * Everything runs on the loop's thread. */
-#ifndef COMMON_CONN_H
-#define COMMON_CONN_H
+#ifndef COMMON_NET_CONN_H
+#define COMMON_NET_CONN_H
 
 #include <uv.h>
 

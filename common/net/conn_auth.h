@@ -8,8 +8,8 @@
  *                                             // connecting side, or came here. conn_finish() sends what is queued
  *
  * Until then frames are small (TOKEN_HANDSHAKE_META_MAX), at most one has begun, and timeout_ms limits all of it. */
-#ifndef COMMON_CONN_AUTH_H
-#define COMMON_CONN_AUTH_H
+#ifndef COMMON_NET_CONN_AUTH_H
+#define COMMON_NET_CONN_AUTH_H
 
 #include "common/core/auth/keyring.h"
 #include "common/net/conn.h"

@@ -4,8 +4,8 @@
  *     conn_start(&c, NULL);
  *     conn_credentials_connect(&c, ROLE_TRAIN);             // then admitted(), at once without a token
  *     conn_credentials_listen(&c); */
-#ifndef COMMON_CONN_CREDENTIALS_H
-#define COMMON_CONN_CREDENTIALS_H
+#ifndef COMMON_NET_CONN_CREDENTIALS_H
+#define COMMON_NET_CONN_CREDENTIALS_H
 
 #include "common/net/conn_auth.h"
 

@@ -1,7 +1,7 @@
 /* Shared by the parts of a connection (conn.h): conn.c, conn_read.c, conn_write.c, conn_blocked.c, conn_timeouts.c,
  * conn_auth.c; and its transports: conn_socket.c, conn_tls.c, conn_shm.c. No other file includes this. */
-#ifndef COMMON_CONN_INTERNAL_H
-#define COMMON_CONN_INTERNAL_H
+#ifndef COMMON_NET_CONN_INTERNAL_H
+#define COMMON_NET_CONN_INTERNAL_H
 
 #include "common/net/conn.h"
 #include "common/net/conn_transport.h"

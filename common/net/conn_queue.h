@@ -18,8 +18,8 @@
  * release(). It owns only the copies that conn_queue_own() makes, and frees each before its frame's done().
  *
  * prepare(), release() and done() come from within these calls and may do what conn.h allows them. */
-#ifndef COMMON_CONN_QUEUE_H
-#define COMMON_CONN_QUEUE_H
+#ifndef COMMON_NET_CONN_QUEUE_H
+#define COMMON_NET_CONN_QUEUE_H
 
 #include <uv.h>
 

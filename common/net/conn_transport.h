@@ -7,8 +7,8 @@
  *     conn_feed() ◄── read() ◄── libuv, where place() gives no buffer: it only reports that there are bytes
  *
  * Included by the connection's parts alone. */
-#ifndef COMMON_CONN_TRANSPORT_H
-#define COMMON_CONN_TRANSPORT_H
+#ifndef COMMON_NET_CONN_TRANSPORT_H
+#define COMMON_NET_CONN_TRANSPORT_H
 
 #include "common/net/conn.h"
 

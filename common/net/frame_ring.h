@@ -16,8 +16,8 @@
  * read when that is an eighth of the ring. Until then some free space is unknown to the writer: a writer that finds
  * none waits, but all the rest of the ring, more than half of it, is there to be read, so the reader has something to
  * read and reaches the point where it publishes. */
-#ifndef COMMON_FRAME_RING_H
-#define COMMON_FRAME_RING_H
+#ifndef COMMON_NET_FRAME_RING_H
+#define COMMON_NET_FRAME_RING_H
 
 #include "common/core/wire/frame.h"
 #include "common/net/conn_queue.h"

@@ -7,8 +7,8 @@
  *     loop_wakeup_close(&n);                // with the loop's other handles; gone when the loop has run once more
  *
  * comes() is called in every iteration: it must be cheap and change nothing. One thread. */
-#ifndef COMMON_LOOP_WAKEUP_H
-#define COMMON_LOOP_WAKEUP_H
+#ifndef COMMON_NET_LOOP_WAKEUP_H
+#define COMMON_NET_LOOP_WAKEUP_H
 
 #include <stdbool.h>
 

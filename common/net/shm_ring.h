@@ -19,8 +19,8 @@
  * which looks again: it returns false when that is there already. After shm_ring_put() and shm_ring_take() the other
  * side asks shm_ring_notify(), which is true once for each sleep that this might end: then it must wake the sleeper by
  * other means. Both sides write first and read then, with a full fence between, so one of them sees the other. */
-#ifndef COMMON_SHM_RING_H
-#define COMMON_SHM_RING_H
+#ifndef COMMON_NET_SHM_RING_H
+#define COMMON_NET_SHM_RING_H
 
 #include <stdatomic.h>
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 /* A socket's address as people write it. Common glue. */
-#ifndef COMMON_SOCKNAME_H
-#define COMMON_SOCKNAME_H
+#ifndef COMMON_NET_SOCKNAME_H
+#define COMMON_NET_SOCKNAME_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,8 +11,8 @@
  * on, and nothing can be replayed. A certificate is trusted when the CA file leads to it and it is within its validity
  * period. A client checks that the server's certificate names the host that it wanted; a server with a CA takes only
  * clients with a certificate of that CA, whatever their names. */
-#ifndef COMMON_TLS_H
-#define COMMON_TLS_H
+#ifndef COMMON_NET_TLS_H
+#define COMMON_NET_TLS_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

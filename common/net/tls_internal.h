@@ -1,6 +1,6 @@
 /* Shared by the files that use OpenSSL: tls.c, tls_stream.c, tls_errors.c. No other file includes this. */
-#ifndef COMMON_TLS_INTERNAL_H
-#define COMMON_TLS_INTERNAL_H
+#ifndef COMMON_NET_TLS_INTERNAL_H
+#define COMMON_NET_TLS_INTERNAL_H
 
 #include <openssl/ssl.h>
 

@@ -8,8 +8,8 @@
  *
  * Copies: a record is read by io.read() where OpenSSL decrypts it, and its content is copied to where it belongs; a
  * record is made by OpenSSL in its own buffer, which io.write() is given. Those are the copies that TLS needs. */
-#ifndef COMMON_TLS_STREAM_H
-#define COMMON_TLS_STREAM_H
+#ifndef COMMON_NET_TLS_STREAM_H
+#define COMMON_NET_TLS_STREAM_H
 
 #include "common/net/tls.h"
 

@@ -1,7 +1,7 @@
 /* A checkpoint's directory: opened without following links, its files read, written and compared with their checksums.
  * For the client, which makes and checks it, and for psd, which fills and reads it. Everything here blocks. */
-#ifndef COMMON_CHECKPOINT_DIR_H
-#define COMMON_CHECKPOINT_DIR_H
+#ifndef COMMON_SYSTEM_CHECKPOINT_DIR_H
+#define COMMON_SYSTEM_CHECKPOINT_DIR_H
 
 #include "common/core/format/checkpoint.h"
 

@@ -1,6 +1,6 @@
 /* The system's error of a file: a disk or a quota that is full is PS_ERR_FULL, everything else PS_ERR_IO. Glue. */
-#ifndef COMMON_FILE_ERROR_H
-#define COMMON_FILE_ERROR_H
+#ifndef COMMON_SYSTEM_FILE_ERROR_H
+#define COMMON_SYSTEM_FILE_ERROR_H
 
 #include <errno.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  *     monotonic_cond_init(&changed);
  *     until = monotonic_in(timeout_ms);
  *     ... pthread_cond_timedwait(&changed, &mutex, &until) ... */
-#ifndef COMMON_NOW_H
-#define COMMON_NOW_H
+#ifndef COMMON_SYSTEM_NOW_H
+#define COMMON_SYSTEM_NOW_H
 
 #include <pthread.h>
 #include <stdint.h>

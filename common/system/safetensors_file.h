@@ -5,8 +5,8 @@
  *     err = safetensors_file_open("model.safetensors", &f, &e);
  *     ... safetensors_find(&f.head, "w"), safetensors_file_floats(&f, t, 0, n, values, &e) ...
  *     safetensors_file_close(&f); */
-#ifndef COMMON_SAFETENSORS_FILE_H
-#define COMMON_SAFETENSORS_FILE_H
+#ifndef COMMON_SYSTEM_SAFETENSORS_FILE_H
+#define COMMON_SYSTEM_SAFETENSORS_FILE_H
 
 #include "common/core/base/base.h"
 #include "common/core/format/safetensors.h"

@@ -1,6 +1,6 @@
 /* A file with a secret in it. Glue. */
-#ifndef COMMON_SECRET_H
-#define COMMON_SECRET_H
+#ifndef COMMON_SYSTEM_SECRET_H
+#define COMMON_SYSTEM_SECRET_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

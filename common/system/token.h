@@ -1,6 +1,6 @@
 /* The token of a process, from its options, its environment or a file. Glue. */
-#ifndef COMMON_TOKEN_H
-#define COMMON_TOKEN_H
+#ifndef COMMON_SYSTEM_TOKEN_H
+#define COMMON_SYSTEM_TOKEN_H
 
 #include "common/core/auth/keyring.h"
 

@@ -1,6 +1,6 @@
 /* Writes a trace to disk, and finds its origin and machine. Glue. */
-#ifndef COMMON_TRACE_FILE_H
-#define COMMON_TRACE_FILE_H
+#ifndef COMMON_SYSTEM_TRACE_FILE_H
+#define COMMON_SYSTEM_TRACE_FILE_H
 
 #include "common/core/format/trace.h"
 

@@ -11,8 +11,8 @@
  *
  * A client that needs no proof may still present a token, and then has the token's role. A socket that other machines
  * can reach demands a proof, or HTTP's token, unless --insecure is given. */
-#ifndef SERVER_ACCESS_POLICY_H
-#define SERVER_ACCESS_POLICY_H
+#ifndef SERVER_ACCESS_ACCESS_POLICY_H
+#define SERVER_ACCESS_ACCESS_POLICY_H
 
 #include <sys/socket.h>
 #include <sys/types.h>

@@ -2,8 +2,8 @@
  *
  *     certificate_read(&c, tls)        // whenever its file was read
  *     certificate_watch(&c, "HTTP")    // and whenever it could have been: a line in the log where its end is near */
-#ifndef SERVER_CERTIFICATE_H
-#define SERVER_CERTIFICATE_H
+#ifndef SERVER_ACCESS_CERTIFICATE_H
+#define SERVER_ACCESS_CERTIFICATE_H
 
 #include "common/core/base/base.h"
 #include "common/net/tls.h"

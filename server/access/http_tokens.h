@@ -7,8 +7,8 @@
  *
  * A token has KEYRING_SECRET_MIN to KEYRING_SECRET_MAX printable characters without blanks, ':' and '#'. Only a digest
  * of it is kept, under a random key of this process, and digests are compared in constant time. */
-#ifndef SERVER_HTTP_TOKENS_H
-#define SERVER_HTTP_TOKENS_H
+#ifndef SERVER_ACCESS_HTTP_TOKENS_H
+#define SERVER_ACCESS_HTTP_TOKENS_H
 
 #include "common/core/auth/keyring.h"
 #include "common/core/auth/mac.h"

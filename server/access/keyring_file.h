@@ -1,6 +1,6 @@
 /* psd's tokens, read from where its options say they are. Glue. */
-#ifndef SERVER_KEYRING_FILE_H
-#define SERVER_KEYRING_FILE_H
+#ifndef SERVER_ACCESS_KEYRING_FILE_H
+#define SERVER_ACCESS_KEYRING_FILE_H
 
 #include "common/core/auth/keyring.h"
 

@@ -1,6 +1,6 @@
 /* All that a shard is, for the modules of the core; but for some tests nothing else includes this. */
-#ifndef SERVER_SHARD_STATE_H
-#define SERVER_SHARD_STATE_H
+#ifndef SERVER_CORE_SHARD_STATE_H
+#define SERVER_CORE_SHARD_STATE_H
 
 #include "common/core/base/arena.h"
 #include "common/core/base/base.h"

@@ -16,8 +16,8 @@
  * saver (how: a thread of its own), restore_requests (restores from checkpoints), daemon_stats (for reports and
  * metrics), http (metrics and health, on a thread of its own), notify (reports to launchers and systemd), options, log;
  * live_dir, durable_dir, env_pair (which data lies where, and whether it is valid). */
-#ifndef SERVER_DAEMON_H
-#define SERVER_DAEMON_H
+#ifndef SERVER_DAEMON_DAEMON_H
+#define SERVER_DAEMON_DAEMON_H
 
 #include <uv.h>
 

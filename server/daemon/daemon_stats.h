@@ -1,6 +1,6 @@
 /* The glue's own figures for reports: how much of its limits is used; and all of psd's for metrics. */
-#ifndef SERVER_DAEMON_STATS_H
-#define SERVER_DAEMON_STATS_H
+#ifndef SERVER_DAEMON_DAEMON_STATS_H
+#define SERVER_DAEMON_DAEMON_STATS_H
 
 #include "server/core/metrics/metrics.h"
 #include "server/daemon/daemon.h"

@@ -9,8 +9,8 @@
  *     if (!in_flight_admit(&all, &mine, len)) pause reading;     // at the frame's metadata
  *     in_flight_leave(&all, &mine, len)                          // the frame was dealt with
  *     while ((next = in_flight_next(&all)) != NULL) resume(next) // memory may be free again */
-#ifndef SERVER_IN_FLIGHT_H
-#define SERVER_IN_FLIGHT_H
+#ifndef SERVER_DAEMON_IN_FLIGHT_H
+#define SERVER_DAEMON_IN_FLIGHT_H
 
 #include "common/core/base/base.h"
 

@@ -1,7 +1,7 @@
 /* Sockets that accept: TCP and Unix, handed over by the process that started psd, or opened at the addresses that
  * options give. */
-#ifndef SERVER_LISTENER_H
-#define SERVER_LISTENER_H
+#ifndef SERVER_DAEMON_LISTENER_H
+#define SERVER_DAEMON_LISTENER_H
 
 #include "common/core/cluster/address.h"
 #include "server/daemon/daemon.h"

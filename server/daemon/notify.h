@@ -1,6 +1,6 @@
 /* Notifies the process that started psd: systemd (NOTIFY_SOCKET), and launchers through a descriptor or a file. */
-#ifndef SERVER_NOTIFY_H
-#define SERVER_NOTIFY_H
+#ifndef SERVER_DAEMON_NOTIFY_H
+#define SERVER_DAEMON_NOTIFY_H
 
 #include "server/daemon/daemon.h"
 

@@ -1,6 +1,6 @@
 /* One connection of the daemon: frames in become the shard's events, its actions become frames out. */
-#ifndef SERVER_PEER_H
-#define SERVER_PEER_H
+#ifndef SERVER_DAEMON_PEER_H
+#define SERVER_DAEMON_PEER_H
 
 #include "common/core/base/hash.h"
 #include "common/core/wire/shm_offer.h"

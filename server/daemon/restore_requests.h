@@ -7,8 +7,8 @@
  *
  * The loop continues to serve meanwhile. Verified files are recognised by their stamps (checkpoint_dir.h), so that of
  * the two requests of a client, to check and to restore, at most the first takes that time. */
-#ifndef SERVER_RESTORE_REQUESTS_H
-#define SERVER_RESTORE_REQUESTS_H
+#ifndef SERVER_DAEMON_RESTORE_REQUESTS_H
+#define SERVER_DAEMON_RESTORE_REQUESTS_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

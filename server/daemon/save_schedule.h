@@ -5,8 +5,8 @@
  *     at a stop no peer is connected any more; what has changed is saved, within --save-on-stop
  *
  * The saver (saver.h) carries them out; this is its part in the daemon. */
-#ifndef SERVER_SAVE_SCHEDULE_H
-#define SERVER_SAVE_SCHEDULE_H
+#ifndef SERVER_DAEMON_SAVE_SCHEDULE_H
+#define SERVER_DAEMON_SAVE_SCHEDULE_H
 
 #include <time.h>
 

@@ -5,8 +5,8 @@
  *
  *     "http"       metrics and health, in the place of --http; TCP, one at the most
  *     any other    workers: TCP ones in the place of --listen's, Unix ones in that of --unix */
-#ifndef SERVER_SOCKET_ACTIVATION_H
-#define SERVER_SOCKET_ACTIVATION_H
+#ifndef SERVER_DAEMON_SOCKET_ACTIVATION_H
+#define SERVER_DAEMON_SOCKET_ACTIVATION_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  *     tls_listener_leave(p)                    // its handshake is done, or it is closed
  *     tls_listener_reload(&d->tls, options)    // SIGHUP: read the files again, for new connections
  *     tls_listener_finish(&d->tls) */
-#ifndef SERVER_TLS_LISTENER_H
-#define SERVER_TLS_LISTENER_H
+#ifndef SERVER_DAEMON_TLS_LISTENER_H
+#define SERVER_DAEMON_TLS_LISTENER_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -29,8 +29,8 @@
  * client does.
  *
  * With --http-tls it speaks TLS 1.3 and nothing else: a handshake counts in a connection's time. */
-#ifndef SERVER_HTTP_H
-#define SERVER_HTTP_H
+#ifndef SERVER_HTTP_HTTP_H
+#define SERVER_HTTP_HTTP_H
 
 #include <uv.h>
 

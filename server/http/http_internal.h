@@ -1,8 +1,8 @@
 /* The HTTP server's state, for its files: http.c (start and end), http_listener.c (connections and their deadlines),
  * http_tls.c (its certificate), http_figures.c (figures of the loop), http_answer.c (routes and answers), http_trace.c
  * (what the loop did). */
-#ifndef SERVER_HTTP_INTERNAL_H
-#define SERVER_HTTP_INTERNAL_H
+#ifndef SERVER_HTTP_HTTP_INTERNAL_H
+#define SERVER_HTTP_HTTP_INTERNAL_H
 
 #include <limits.h>
 

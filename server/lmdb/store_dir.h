@@ -1,7 +1,7 @@
 /* The directory of an environment: created, locked against a second process, and inspected: its filesystem, and how
  * much it may take there. Uses no LMDB. */
-#ifndef SERVER_STORE_DIR_H
-#define SERVER_STORE_DIR_H
+#ifndef SERVER_LMDB_STORE_DIR_H
+#define SERVER_LMDB_STORE_DIR_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

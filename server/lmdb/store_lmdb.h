@@ -15,8 +15,8 @@
  *
  * Either may be handed to another thread as a whole, between transactions; only readers (store.h) are for a second one
  * at the same time. */
-#ifndef SERVER_STORE_LMDB_H
-#define SERVER_STORE_LMDB_H
+#ifndef SERVER_LMDB_STORE_LMDB_H
+#define SERVER_LMDB_STORE_LMDB_H
 
 #include "server/core/store/store.h"
 #include "server/lmdb/store_dir.h"

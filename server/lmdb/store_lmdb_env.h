@@ -7,8 +7,8 @@
  *     store_lmdb_fetch.c   values that the disk may fail to read
  *     store_lmdb_pages.c   how many pages are used and free: the ops of store_room.h
  *     store_lmdb_open.c    opening and closing */
-#ifndef SERVER_STORE_LMDB_ENV_H
-#define SERVER_STORE_LMDB_ENV_H
+#ifndef SERVER_LMDB_STORE_LMDB_ENV_H
+#define SERVER_LMDB_STORE_LMDB_ENV_H
 
 #include <stdatomic.h>
 

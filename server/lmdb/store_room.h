@@ -18,8 +18,8 @@
  *
  * Embedded in the store that it counts for, which owns the file: store_room borrows it, allocates at its end and closes
  * nothing. It uses no LMDB: what only the environment knows, it asks for through its ops. */
-#ifndef SERVER_STORE_ROOM_H
-#define SERVER_STORE_ROOM_H
+#ifndef SERVER_LMDB_STORE_ROOM_H
+#define SERVER_LMDB_STORE_ROOM_H
 
 #include <sys/vfs.h>
 

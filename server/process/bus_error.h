@@ -4,8 +4,8 @@
  *
  * Values of the durable environment are fetched before they are read (store.h, fetch()), and their loss is an ordinary
  * error. This is for the rest: LMDB's trees, and the live data, whose memory may be taken away. */
-#ifndef SERVER_BUS_ERROR_H
-#define SERVER_BUS_ERROR_H
+#ifndef SERVER_PROCESS_BUS_ERROR_H
+#define SERVER_PROCESS_BUS_ERROR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  *
  * It is cpu0's, whichever core psd runs on: where cores have caches of different sizes, or psd is bound to others,
  * their caches may be larger or smaller. */
-#ifndef SERVER_CPU_CACHE_H
-#define SERVER_CPU_CACHE_H
+#ifndef SERVER_PROCESS_CPU_CACHE_H
+#define SERVER_PROCESS_CPU_CACHE_H
 
 #include "common/core/base/base.h"
 

@@ -1,6 +1,6 @@
 /* Open files of this process. Glue; any thread. */
-#ifndef SERVER_DESCRIPTORS_H
-#define SERVER_DESCRIPTORS_H
+#ifndef SERVER_PROCESS_DESCRIPTORS_H
+#define SERVER_PROCESS_DESCRIPTORS_H
 
 #include <stdint.h>
 

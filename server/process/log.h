@@ -5,8 +5,8 @@
  * Under systemd (stderr is the journal's socket) the journal's own form, "<4>worker lapsed job=train task=2": the
  * journal adds the time. Levels are syslog's. Control characters are replaced, so that no peer can forge a line. One
  * thread. */
-#ifndef SERVER_LOG_H
-#define SERVER_LOG_H
+#ifndef SERVER_PROCESS_LOG_H
+#define SERVER_PROCESS_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>

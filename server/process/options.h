@@ -5,8 +5,8 @@
  * "name = value", '#' starts a comment.
  *
  * Files: options_table (the table), options (where values come from), options_place (the environment). */
-#ifndef SERVER_OPTIONS_H
-#define SERVER_OPTIONS_H
+#ifndef SERVER_PROCESS_OPTIONS_H
+#define SERVER_PROCESS_OPTIONS_H
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* Notifies systemd of this process's state: the protocol of sd_notify(3). Nothing happens without NOTIFY_SOCKET.
  * Glue. */
-#ifndef SERVER_SD_NOTIFY_H
-#define SERVER_SD_NOTIFY_H
+#ifndef SERVER_PROCESS_SD_NOTIFY_H
+#define SERVER_PROCESS_SD_NOTIFY_H
 
 /* NAME=value lines. */
 void sd_notify_send(const char *state);

@@ -1,6 +1,6 @@
 /* A shard's trace: of spans that were read, and as a file, when it ends (PSD_TRACE_FILE). Glue. */
-#ifndef SERVER_SHARD_TRACE_FILE_H
-#define SERVER_SHARD_TRACE_FILE_H
+#ifndef SERVER_PROCESS_SHARD_TRACE_FILE_H
+#define SERVER_PROCESS_SHARD_TRACE_FILE_H
 
 #include "common/core/format/trace.h"
 #include "server/core/shard/shard.h"

@@ -5,8 +5,8 @@
  * new one takes its place, which a full save fills.
  *
  * See Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020. */
-#ifndef SERVER_DURABLE_DIR_H
-#define SERVER_DURABLE_DIR_H
+#ifndef SERVER_RECOVERY_DURABLE_DIR_H
+#define SERVER_RECOVERY_DURABLE_DIR_H
 
 #include <limits.h>
 

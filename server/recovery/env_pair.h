@@ -7,8 +7,8 @@
  *     the same id, another life the live one is an older copy: the durable one went on with another
  *     another id                the live one belongs to another durable one
  *     no row in the live one    it has none yet */
-#ifndef SERVER_ENV_PAIR_H
-#define SERVER_ENV_PAIR_H
+#ifndef SERVER_RECOVERY_ENV_PAIR_H
+#define SERVER_RECOVERY_ENV_PAIR_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -4,8 +4,8 @@
  * after a clean stop that synced it). A file "boot" in the directory records which boot that was, and whether the
  * environment is being rebuilt from the durable one. Where the kernel's id of the boot cannot be read, only data in
  * memory is taken as valid, since that is of this boot. */
-#ifndef SERVER_LIVE_DIR_H
-#define SERVER_LIVE_DIR_H
+#ifndef SERVER_RECOVERY_LIVE_DIR_H
+#define SERVER_RECOVERY_LIVE_DIR_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

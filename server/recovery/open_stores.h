@@ -17,8 +17,8 @@
  *
  * A rebuild reports its progress every second, and ends when TERM or INT comes; what it has made is discarded by the
  * next start. */
-#ifndef SERVER_OPEN_STORES_H
-#define SERVER_OPEN_STORES_H
+#ifndef SERVER_RECOVERY_OPEN_STORES_H
+#define SERVER_RECOVERY_OPEN_STORES_H
 
 #include <limits.h>
 

@@ -3,8 +3,8 @@
  *
  *     psd --replay DIR                                 a line for each record with updates
  *     psd --replay DIR --until N --live-dir SCRATCH    a shard that serves what record N left; it saves nothing */
-#ifndef SERVER_REPLAY_TOOL_H
-#define SERVER_REPLAY_TOOL_H
+#ifndef SERVER_RECOVERY_REPLAY_TOOL_H
+#define SERVER_RECOVERY_REPLAY_TOOL_H
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* A checkpoint's files as the source of a restore (shard.h). Glue: reads the disk when the shard asks. */
-#ifndef SERVER_RESTORE_OPEN_H
-#define SERVER_RESTORE_OPEN_H
+#ifndef SERVER_RECOVERY_RESTORE_OPEN_H
+#define SERVER_RECOVERY_RESTORE_OPEN_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

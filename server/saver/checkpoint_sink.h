@@ -5,8 +5,8 @@
  *
  * The files exist in full size, with their headers, made by the client that asked; other shards fill in theirs at the
  * same time. Blocks lie in whole tensors there, wherever their elements belong. For one thread, which it blocks. */
-#ifndef SERVER_CHECKPOINT_SINK_H
-#define SERVER_CHECKPOINT_SINK_H
+#ifndef SERVER_SAVER_CHECKPOINT_SINK_H
+#define SERVER_SAVER_CHECKPOINT_SINK_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -30,8 +30,8 @@
  *
  * Outside DURABLE_OK the shard has received SHARD_NOT_DURABLE; back in it SHARD_DURABLE. Nothing here blocks the loop,
  * but for saver_stop(). */
-#ifndef SERVER_SAVER_H
-#define SERVER_SAVER_H
+#ifndef SERVER_SAVER_SAVER_H
+#define SERVER_SAVER_SAVER_H
 
 #include <uv.h>
 

@@ -1,6 +1,6 @@
 /* The saver's state, for its two sides: saver.c, which runs on the loop, and saver_thread.c. */
-#ifndef SERVER_SAVER_STATE_H
-#define SERVER_SAVER_STATE_H
+#ifndef SERVER_SAVER_SAVER_STATE_H
+#define SERVER_SAVER_SAVER_STATE_H
 
 #include <pthread.h>
 

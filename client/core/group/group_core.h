@@ -45,8 +45,8 @@
  *
  * Ownership: buffers of an operation are borrowed until it is done, and to the core's knowledge nobody reads or writes
  * them after that: group_core_sent() has come for all that it handed out, or GROUP_CUT was carried out. */
-#ifndef CLIENT_COLLECTIVE_GROUP_CORE_H
-#define CLIENT_COLLECTIVE_GROUP_CORE_H
+#ifndef CLIENT_CORE_GROUP_GROUP_CORE_H
+#define CLIENT_CORE_GROUP_GROUP_CORE_H
 
 #include "client/core/group/group_request.h"
 #include "client/core/group/group_wire.h"

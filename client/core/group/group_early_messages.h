@@ -9,8 +9,8 @@
  *     ... group_kept_add(&early->kept, ...) ...
  *     early = group_early_take(&list, id);                  // it is started here: what was kept goes into its work
  *     free(early) */
-#ifndef CLIENT_COLLECTIVE_GROUP_EARLY_MESSAGES_H
-#define CLIENT_COLLECTIVE_GROUP_EARLY_MESSAGES_H
+#ifndef CLIENT_CORE_GROUP_GROUP_EARLY_MESSAGES_H
+#define CLIENT_CORE_GROUP_GROUP_EARLY_MESSAGES_H
 
 #include "client/core/group/group_wire.h"
 #include "common/core/base/base.h"

@@ -7,8 +7,8 @@
  *     group_out.c         what goes out of it, and when
  *     group_fail.c        which rank is guilty, and notifying the others: ends, aborts, deadlines
  *     group_vote.c        which rank started something else */
-#ifndef CLIENT_COLLECTIVE_GROUP_INTERNAL_H
-#define CLIENT_COLLECTIVE_GROUP_INTERNAL_H
+#ifndef CLIENT_CORE_GROUP_GROUP_INTERNAL_H
+#define CLIENT_CORE_GROUP_GROUP_INTERNAL_H
 
 #include "client/core/group/group_core.h"
 #include "client/core/group/group_early_messages.h"

@@ -1,7 +1,7 @@
 /* What is asked of a group: an operation, with its buffers and numbers; whether that makes sense, and what the other
  * ranks are told of it. Pure. */
-#ifndef CLIENT_COLLECTIVE_GROUP_REQUEST_H
-#define CLIENT_COLLECTIVE_GROUP_REQUEST_H
+#ifndef CLIENT_CORE_GROUP_GROUP_REQUEST_H
+#define CLIENT_CORE_GROUP_GROUP_REQUEST_H
 
 #include "client/core/group/group_wire.h"
 #include "client/include/psclient/ps_group.h"

@@ -3,8 +3,8 @@
  * These frames carry no protobuf: their metadata is a few numbers, little-endian, at fixed places, because a message of
  * 4 KiB takes less time than unpacking one. Decoders check lengths and ranges; what they let pass makes sense by
  * itself, but need not fit what the receiver is doing. */
-#ifndef CLIENT_COLLECTIVE_GROUP_WIRE_H
-#define CLIENT_COLLECTIVE_GROUP_WIRE_H
+#ifndef CLIENT_CORE_GROUP_GROUP_WIRE_H
+#define CLIENT_CORE_GROUP_GROUP_WIRE_H
 
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"

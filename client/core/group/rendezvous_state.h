@@ -11,8 +11,8 @@
  *         rendezvous_state_retry(&c, code, now)       // it is to be tried again: here, or with the next worker
  *     rendezvous_state_end(&c)
  */
-#ifndef CLIENT_GROUP_RENDEZVOUS_STATE_H
-#define CLIENT_GROUP_RENDEZVOUS_STATE_H
+#ifndef CLIENT_CORE_GROUP_RENDEZVOUS_STATE_H
+#define CLIENT_CORE_GROUP_RENDEZVOUS_STATE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

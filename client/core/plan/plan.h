@@ -33,8 +33,8 @@
  *                    their lowest ranks, by size
  *
  * MEAN divides the sum of all, once. */
-#ifndef CLIENT_COLLECTIVE_PLAN_H
-#define CLIENT_COLLECTIVE_PLAN_H
+#ifndef CLIENT_CORE_PLAN_PLAN_H
+#define CLIENT_CORE_PLAN_PLAN_H
 
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"

@@ -6,8 +6,8 @@
  * and all that touched what it writes.
  *
  * Running out of memory or steps is remembered and makes all that follows do nothing. */
-#ifndef CLIENT_COLLECTIVE_PLAN_BUILD_H
-#define CLIENT_COLLECTIVE_PLAN_BUILD_H
+#ifndef CLIENT_CORE_PLAN_PLAN_BUILD_H
+#define CLIENT_CORE_PLAN_PLAN_BUILD_H
 
 #include "client/core/plan/plan_grid.h"
 #include "client/core/plan/plan_team.h"

@@ -6,8 +6,8 @@
  *     rest = plan_grid_run(&g, 0, g.pieces);
  *     while (plan_grid_next(&g, &rest, &message)) ...
  *     plan_grid_finish(&g) */
-#ifndef CLIENT_COLLECTIVE_PLAN_GRID_H
-#define CLIENT_COLLECTIVE_PLAN_GRID_H
+#ifndef CLIENT_CORE_PLAN_PLAN_GRID_H
+#define CLIENT_CORE_PLAN_PLAN_GRID_H
 
 #include "client/core/plan/plan.h"
 

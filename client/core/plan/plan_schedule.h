@@ -6,8 +6,8 @@
  *     ...
  *     plan_schedule_put(&cache, a);          // the reference is given back; the schedule stays for the next time
  */
-#ifndef CLIENT_COLLECTIVE_PLAN_SCHEDULE_H
-#define CLIENT_COLLECTIVE_PLAN_SCHEDULE_H
+#ifndef CLIENT_CORE_PLAN_PLAN_SCHEDULE_H
+#define CLIENT_CORE_PLAN_PLAN_SCHEDULE_H
 
 #include "client/core/plan/plan.h"
 #include "common/core/base/base.h"

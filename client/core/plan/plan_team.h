@@ -1,6 +1,6 @@
 /* The ranks that take part in a stage of a collective: all, those of one host, one of each. Internal to plan*.c. */
-#ifndef CLIENT_COLLECTIVE_PLAN_TEAM_H
-#define CLIENT_COLLECTIVE_PLAN_TEAM_H
+#ifndef CLIENT_CORE_PLAN_PLAN_TEAM_H
+#define CLIENT_CORE_PLAN_PLAN_TEAM_H
 
 #include "client/core/plan/plan.h"
 

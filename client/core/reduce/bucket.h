@@ -17,8 +17,8 @@
  *
  * The plan follows from its arguments alone, and buckets go in their order whatever the order in which parameters
  * become ready: so every rank that asks for the same starts the same operations in the same order. */
-#ifndef CLIENT_COLLECTIVE_BUCKET_H
-#define CLIENT_COLLECTIVE_BUCKET_H
+#ifndef CLIENT_CORE_REDUCE_BUCKET_H
+#define CLIENT_CORE_REDUCE_BUCKET_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

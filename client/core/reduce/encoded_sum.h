@@ -21,8 +21,8 @@
  * A slot is a part in pieces of at most ENCODED_SUM_PIECE elements, each at the place that the largest encoding before
  * it would end at, and all slots are as long as the largest part's: so lengths do not depend on what top-k finds. A
  * piece begins with a word that says what it is. */
-#ifndef CLIENT_COLLECTIVE_ENCODED_SUM_H
-#define CLIENT_COLLECTIVE_ENCODED_SUM_H
+#ifndef CLIENT_CORE_REDUCE_ENCODED_SUM_H
+#define CLIENT_CORE_REDUCE_ENCODED_SUM_H
 
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"

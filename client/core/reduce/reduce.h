@@ -10,8 +10,8 @@
  * positive, without a payload (0x7fc00000 of float32, 0x7e00 of float16, ...).
  *
  * Arrays need the alignment of their elements. out may be a or b; otherwise arrays do not overlap. */
-#ifndef CLIENT_COLLECTIVE_REDUCE_H
-#define CLIENT_COLLECTIVE_REDUCE_H
+#ifndef CLIENT_CORE_REDUCE_REDUCE_H
+#define CLIENT_CORE_REDUCE_REDUCE_H
 
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"

@@ -1,6 +1,6 @@
 /* What each instruction set's file gives. Internal to reduce.c and its test; all else uses reduce.h. */
-#ifndef CLIENT_COLLECTIVE_REDUCE_ISA_H
-#define CLIENT_COLLECTIVE_REDUCE_ISA_H
+#ifndef CLIENT_CORE_REDUCE_REDUCE_ISA_H
+#define CLIENT_CORE_REDUCE_REDUCE_ISA_H
 
 #include "client/core/reduce/reduce.h"
 #include "common/core/codec/isa.h"

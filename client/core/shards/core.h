@@ -52,8 +52,8 @@
  * (one shard's connection), resync (what its welcome means), step_cursor (cursors of its data), residual (compressed
  * pushes), outbox and inbox (what goes out and comes in there), setting (changes of a running cluster). core.c
  * dispatches. */
-#ifndef CLIENT_CORE_H
-#define CLIENT_CORE_H
+#ifndef CLIENT_CORE_SHARDS_CORE_H
+#define CLIENT_CORE_SHARDS_CORE_H
 
 #include <protobuf-c/protobuf-c.h>
 

@@ -1,7 +1,7 @@
 /* What an import makes of a safetensors file's tensors: which of them become which variables of a job. Pure: everything
  * that the header can have wrong for this job is found here, before anything is changed. */
-#ifndef CLIENT_IMPORT_PLAN_H
-#define CLIENT_IMPORT_PLAN_H
+#ifndef CLIENT_CORE_SHARDS_IMPORT_PLAN_H
+#define CLIENT_CORE_SHARDS_IMPORT_PLAN_H
 
 #include "common/core/format/checkpoint.h"
 #include "common/core/format/safetensors.h"

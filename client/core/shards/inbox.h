@@ -1,7 +1,7 @@
 /* What the modules of the inbox share. l->msg is the message that came; its handler ends the requests that it answers,
  * or fails the core when the message cannot be true. */
-#ifndef CLIENT_INBOX_H
-#define CLIENT_INBOX_H
+#ifndef CLIENT_CORE_SHARDS_INBOX_H
+#define CLIENT_CORE_SHARDS_INBOX_H
 
 #include "client/core/shards/shard_link.h"
 

@@ -12,8 +12,8 @@
  * with others whose mean the gradient is, would have ended.
  *
  * One object per array. It allocates only in init(). One thread at a time. */
-#ifndef CLIENT_LOCAL_OPTIMIZER_H
-#define CLIENT_LOCAL_OPTIMIZER_H
+#ifndef CLIENT_CORE_SHARDS_LOCAL_OPTIMIZER_H
+#define CLIENT_CORE_SHARDS_LOCAL_OPTIMIZER_H
 
 #include "common/core/base/base.h"
 #include "common/core/model/layout.h"

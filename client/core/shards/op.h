@@ -8,8 +8,8 @@
  *                   │                              ▲
  *                   └──cancel, or final error──────┘   (a cancelled tick goes on without its caller)
  */
-#ifndef CLIENT_OP_H
-#define CLIENT_OP_H
+#ifndef CLIENT_CORE_SHARDS_OP_H
+#define CLIENT_CORE_SHARDS_OP_H
 
 #include "client/core/shards/core.h"
 #include "client/core/shards/request_pool.h"

@@ -6,8 +6,8 @@
  * brings what is true whatever came before it. With them goes the cursor up to which this worker's data is in them: a
  * process that takes its place may have to do a step again that is in the sums already (another shard had not received
  * its end), and then leaves that step out of them. */
-#ifndef CLIENT_OWN_METRICS_H
-#define CLIENT_OWN_METRICS_H
+#ifndef CLIENT_CORE_SHARDS_OWN_METRICS_H
+#define CLIENT_CORE_SHARDS_OWN_METRICS_H
 
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"

@@ -12,8 +12,8 @@
  *
  * Sequenced and pulling requests of a link stay in one list in the order in which they were made: the order in which
  * they are sent again after a reconnect. */
-#ifndef CLIENT_REQUEST_POOL_H
-#define CLIENT_REQUEST_POOL_H
+#ifndef CLIENT_CORE_SHARDS_REQUEST_POOL_H
+#define CLIENT_CORE_SHARDS_REQUEST_POOL_H
 
 #include "client/core/shards/core.h"
 #include "client/core/shards/scatter.h"

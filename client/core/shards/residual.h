@@ -13,8 +13,8 @@
  *     unknown    given up once it was sent: as if it had counted; better lost than twice
  *
  * Requests of one block are made in the order of their pushes, so residuals are a matter of that order alone. */
-#ifndef CLIENT_RESIDUAL_H
-#define CLIENT_RESIDUAL_H
+#ifndef CLIENT_CORE_SHARDS_RESIDUAL_H
+#define CLIENT_CORE_SHARDS_RESIDUAL_H
 
 #include "client/core/shards/core.h"
 

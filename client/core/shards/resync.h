@@ -11,8 +11,8 @@
  *         │ learn the outcome │ order go as SKIP        │
  *
  * A shard that came back with older data is not so far. */
-#ifndef CLIENT_RESYNC_H
-#define CLIENT_RESYNC_H
+#ifndef CLIENT_CORE_SHARDS_RESYNC_H
+#define CLIENT_CORE_SHARDS_RESYNC_H
 
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"

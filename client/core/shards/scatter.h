@@ -7,8 +7,8 @@
  *     struct block_cursor at = start;
  *     while (n-- > 0 && block_cursor_next(&walk, &at, &block)) ...
  */
-#ifndef CLIENT_SCATTER_H
-#define CLIENT_SCATTER_H
+#ifndef CLIENT_CORE_SHARDS_SCATTER_H
+#define CLIENT_CORE_SHARDS_SCATTER_H
 
 #include "client/core/shards/variable.h"
 #include "common/core/base/base.h"

@@ -4,8 +4,8 @@
  * twice is as good as once. It is done when all have answered; its error says which shards have changed.
  *
  * A drain has no answer: the shard announces that it stops, and closes. shard_link.c ends the request then. */
-#ifndef CLIENT_SETTING_H
-#define CLIENT_SETTING_H
+#ifndef CLIENT_CORE_SHARDS_SETTING_H
+#define CLIENT_CORE_SHARDS_SETTING_H
 
 #include "client/core/shards/op.h"
 

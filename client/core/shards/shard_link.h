@@ -1,6 +1,6 @@
 /* A link: the connection to one shard, the session there, and what is under way. Pure. core.h draws its states. */
-#ifndef CLIENT_SHARD_LINK_H
-#define CLIENT_SHARD_LINK_H
+#ifndef CLIENT_CORE_SHARDS_SHARD_LINK_H
+#define CLIENT_CORE_SHARDS_SHARD_LINK_H
 
 #include "client/core/shards/core.h"
 #include "client/core/shards/op.h"

@@ -5,8 +5,8 @@
  *
  * Each push of a step carries both ends of the step's data, so that a block that has counted it in an earlier life of
  * the worker can tell. */
-#ifndef CLIENT_STEP_CURSOR_H
-#define CLIENT_STEP_CURSOR_H
+#ifndef CLIENT_CORE_SHARDS_STEP_CURSOR_H
+#define CLIENT_CORE_SHARDS_STEP_CURSOR_H
 
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"

@@ -3,8 +3,8 @@
  * Which shard a block lies on, its version and its id there are the same for all kinds (variable.h): blocks are
  * numbered below core_var->layout.blocks and placed by number. How a definition is cut, and which part of a worker's
  * buffer a block is, are the kind's. A kind is constant and owns nothing. */
-#ifndef CLIENT_VAR_KIND_H
-#define CLIENT_VAR_KIND_H
+#ifndef CLIENT_CORE_SHARDS_VAR_KIND_H
+#define CLIENT_CORE_SHARDS_VAR_KIND_H
 
 #include "common/core/base/base.h"
 #include "common/core/model/layout.h"

@@ -1,7 +1,7 @@
 /* The table of a client's variables: shape and cut, the shards' ids of them, and which version of each block was last
  * seen. Pure. A variable belongs to the table and lives as long. */
-#ifndef CLIENT_VARIABLE_H
-#define CLIENT_VARIABLE_H
+#ifndef CLIENT_CORE_SHARDS_VARIABLE_H
+#define CLIENT_CORE_SHARDS_VARIABLE_H
 
 #include "client/core/shards/var_kind.h"
 #include "client/include/psclient/psclient.h"

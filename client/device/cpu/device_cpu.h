@@ -3,8 +3,8 @@
  * Device memory is host memory, and every operation is done when its call returns. Matrix products are the only thing
  * that OpenBLAS's threads share; how it cuts them depends on the shape and the number of threads alone, and all other
  * sums have an order of their own, so the same call gives the same bits, independent of earlier calls. */
-#ifndef CLIENT_DEVICE_CPU_H
-#define CLIENT_DEVICE_CPU_H
+#ifndef CLIENT_DEVICE_CPU_DEVICE_CPU_H
+#define CLIENT_DEVICE_CPU_DEVICE_CPU_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  * an order of their own. No result depends on the last bit of a C library's function. NaN goes through all of them.
  *
  * Relative errors are below 2^-22 unless said otherwise (tests/unit/client/device/cpu/test_device_math.c). */
-#ifndef CLIENT_DEVICE_CPU_MATH_H
-#define CLIENT_DEVICE_CPU_MATH_H
+#ifndef CLIENT_DEVICE_CPU_DEVICE_CPU_MATH_H
+#define CLIENT_DEVICE_CPU_DEVICE_CPU_MATH_H
 
 #include <math.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Kernels of single elements: activations, biases, column sums, pools, embeddings, sparse rows, dropout. Each adds in
  * the order in which the CPU device does, so but for matrix products the results are the same bits. */
-#ifndef CLIENT_CUDA_ELEMENTS_H
-#define CLIENT_CUDA_ELEMENTS_H
+#ifndef CLIENT_DEVICE_CUDA_ELEMENTS_H
+#define CLIENT_DEVICE_CUDA_ELEMENTS_H
 
 #include "client/device/cuda/shared.h"
 #include "client/device/ps_device_module.h"

@@ -21,8 +21,8 @@
  *
  * A join is outside of EACH_LANE and gives all lanes the same bits. No kernel calls a C library's function but for
  * fabsf, sqrtf and their like, which are exact; products and sums are never fused (nvcc: -fmad=false). */
-#ifndef CLIENT_CUDA_LANES_H
-#define CLIENT_CUDA_LANES_H
+#ifndef CLIENT_DEVICE_CUDA_LANES_H
+#define CLIENT_DEVICE_CUDA_LANES_H
 
 #include <math.h>
 #include <stddef.h>

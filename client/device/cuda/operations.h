@@ -9,8 +9,8 @@
  *     run_read(d, to_host, from, size)     waits; false after a failure
  *
  * so that module.cu runs them on a GPU and the tests in plain loops. */
-#ifndef CLIENT_CUDA_OPERATIONS_H
-#define CLIENT_CUDA_OPERATIONS_H
+#ifndef CLIENT_DEVICE_CUDA_OPERATIONS_H
+#define CLIENT_DEVICE_CUDA_OPERATIONS_H
 
 #include "client/device/cuda/elements.h"
 #include "client/device/cuda/patches.h"

@@ -2,8 +2,8 @@
  * how a convolution becomes a product). A patch is the part of an image that one window covers: [window height, window
  * width, in]. Patches are numbered over all windows of all images; some at a time lie in memory, from `image` and
  * `place` on. */
-#ifndef CLIENT_CUDA_PATCHES_H
-#define CLIENT_CUDA_PATCHES_H
+#ifndef CLIENT_DEVICE_CUDA_PATCHES_H
+#define CLIENT_DEVICE_CUDA_PATCHES_H
 
 #include "client/device/cuda/elements.h"
 

@@ -1,6 +1,6 @@
 /* Kernels of rows, each by the lanes of a warp: softmax, losses, layer normalization, and sums over everything. */
-#ifndef CLIENT_CUDA_ROW_KERNELS_H
-#define CLIENT_CUDA_ROW_KERNELS_H
+#ifndef CLIENT_DEVICE_CUDA_ROW_KERNELS_H
+#define CLIENT_DEVICE_CUDA_ROW_KERNELS_H
 
 #include "client/device/cuda/shared.h"
 #include "client/device/ps_device_module.h"

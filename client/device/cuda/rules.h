@@ -1,7 +1,7 @@
 /* Kernels of optimizers: the rules of common/core/optimizer/rules, as the shards compute them, to the same bits. A file
  * there defines the computation on the elements of one vector; here a vector has one element. */
-#ifndef CLIENT_CUDA_RULES_H
-#define CLIENT_CUDA_RULES_H
+#ifndef CLIENT_DEVICE_CUDA_RULES_H
+#define CLIENT_DEVICE_CUDA_RULES_H
 
 #include "client/device/cuda/shared.h"
 #include "client/device/ps_device_module.h"

@@ -1,7 +1,7 @@
 /* Shared by kernels and the rest of the project, so that both compute the same: functions of one number, and random
  * words. These headers are plain C and know nothing of GPUs: nvcc compiles their functions for both sides. */
-#ifndef CLIENT_CUDA_SHARED_H
-#define CLIENT_CUDA_SHARED_H
+#ifndef CLIENT_DEVICE_CUDA_SHARED_H
+#define CLIENT_DEVICE_CUDA_SHARED_H
 
 /* The headers that those below include, before "inline" is redefined. */
 #include <assert.h>

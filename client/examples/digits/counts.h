@@ -1,6 +1,6 @@
 /* The counts of the shards, taken from their reports (ps_client_query(), JSON). Pure. */
-#ifndef DIGITS_COUNTS_H
-#define DIGITS_COUNTS_H
+#ifndef CLIENT_EXAMPLES_DIGITS_COUNTS_H
+#define CLIENT_EXAMPLES_DIGITS_COUNTS_H
 
 #include <stddef.h>
 #include <stdint.h>

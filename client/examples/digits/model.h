@@ -1,6 +1,6 @@
 /* The networks that the digits example trains: ready-made ones by name, and any other from its text. */
-#ifndef DIGITS_MODEL_H
-#define DIGITS_MODEL_H
+#ifndef CLIENT_EXAMPLES_DIGITS_MODEL_H
+#define CLIENT_EXAMPLES_DIGITS_MODEL_H
 
 #include "ps_data.h"
 #include "ps_network.h"

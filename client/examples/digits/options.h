@@ -1,6 +1,6 @@
 /* The options of the digits example: the command line, with defaults that train well on the shipped digits. */
-#ifndef DIGITS_OPTIONS_H
-#define DIGITS_OPTIONS_H
+#ifndef CLIENT_EXAMPLES_DIGITS_OPTIONS_H
+#define CLIENT_EXAMPLES_DIGITS_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

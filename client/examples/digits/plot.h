@@ -1,7 +1,7 @@
 /* Line charts as SVG, one above the other with one x scale: axes, ticks, labels; colours for light and dark
  * surroundings. */
-#ifndef DIGITS_PLOT_H
-#define DIGITS_PLOT_H
+#ifndef CLIENT_EXAMPLES_DIGITS_PLOT_H
+#define CLIENT_EXAMPLES_DIGITS_PLOT_H
 
 #include <stdbool.h>
 #include <stddef.h>

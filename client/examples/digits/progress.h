@@ -1,8 +1,8 @@
 /* The line that shows how training goes. On a terminal it is redrawn in place, at most ten times a second; psrun passes
  * such a line through to its own terminal and announces that with PSRUN_COLUMNS. Into a pipe or file, a plain line is
  * written at each tenth of the way. */
-#ifndef DIGITS_PROGRESS_H
-#define DIGITS_PROGRESS_H
+#ifndef CLIENT_EXAMPLES_DIGITS_PROGRESS_H
+#define CLIENT_EXAMPLES_DIGITS_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

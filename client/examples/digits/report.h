@@ -1,6 +1,6 @@
 /* The chief's report when training is over: accuracy, time, bytes, ages, and where the plot is. */
-#ifndef DIGITS_REPORT_H
-#define DIGITS_REPORT_H
+#ifndef CLIENT_EXAMPLES_DIGITS_REPORT_H
+#define CLIENT_EXAMPLES_DIGITS_REPORT_H
 
 #include <stdio.h>
 

@@ -7,8 +7,8 @@
  *
  * The strategy decides where variables are and how the replicas' gradients are combined. A worker that was killed and
  * started again goes on where the training is: ps_strategy_step() says how far, not a count of our own. */
-#ifndef DIGITS_TRAIN_H
-#define DIGITS_TRAIN_H
+#ifndef CLIENT_EXAMPLES_DIGITS_TRAIN_H
+#define CLIENT_EXAMPLES_DIGITS_TRAIN_H
 
 #include "ps_data.h"
 #include "ps_strategy.h"

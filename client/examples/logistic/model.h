@@ -1,7 +1,7 @@
 /* Logistic regression: P(positive | x) = sigmoid(x w + b), on sparse examples. Two variables, and the gradient of the
  * cross-entropy with respect to both. Everything a step needs is allocated once. */
-#ifndef LOGISTIC_MODEL_H
-#define LOGISTIC_MODEL_H
+#ifndef CLIENT_EXAMPLES_LOGISTIC_MODEL_H
+#define CLIENT_EXAMPLES_LOGISTIC_MODEL_H
 
 #include "psclient.h"
 

@@ -1,6 +1,6 @@
 /* The options of the logistic example. */
-#ifndef LOGISTIC_OPTIONS_H
-#define LOGISTIC_OPTIONS_H
+#ifndef CLIENT_EXAMPLES_LOGISTIC_OPTIONS_H
+#define CLIENT_EXAMPLES_LOGISTIC_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Where the data that comes with the examples lies. */
-#ifndef EXAMPLES_SHIPPED_H
-#define EXAMPLES_SHIPPED_H
+#ifndef CLIENT_EXAMPLES_SHARED_SHIPPED_H
+#define CLIENT_EXAMPLES_SHARED_SHIPPED_H
 
 #include <limits.h>
 

@@ -1,6 +1,6 @@
 /* Common parts of the examples' workers around their training. */
-#ifndef EXAMPLES_WORKER_H
-#define EXAMPLES_WORKER_H
+#ifndef CLIENT_EXAMPLES_SHARED_WORKER_H
+#define CLIENT_EXAMPLES_SHARED_WORKER_H
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 /* The doorbell that wakes the other rank of a link through shared memory: a frame on the connection beside it, which
  * ends the sleep of its loop. It is rung only for a rank that has announced its sleep (shm_ring_sleep()), and only once
  * at a time: a bell that is under way wakes it later than the next one would. */
-#ifndef CLIENT_GROUP_BELL_H
-#define CLIENT_GROUP_BELL_H
+#ifndef CLIENT_GROUP_LINKS_BELL_H
+#define CLIENT_GROUP_LINKS_BELL_H
 
 #include "common/net/conn.h"
 #include "common/net/shm_ring.h"

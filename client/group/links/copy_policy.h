@@ -11,8 +11,8 @@
  *
  * Two processes measure the writing of one direction and the reading of the other: the way between two cores is the
  * same in both directions. Pure but for copy_policy_streamed(): time is an argument. */
-#ifndef CLIENT_GROUP_COPY_POLICY_H
-#define CLIENT_GROUP_COPY_POLICY_H
+#ifndef CLIENT_GROUP_LINKS_COPY_POLICY_H
+#define CLIENT_GROUP_LINKS_COPY_POLICY_H
 
 #include "common/core/base/base.h"
 

@@ -3,8 +3,8 @@
  *
  * The connection over which the two have greeted each other stays: its end is the other side's end, and a GROUP_BELL on
  * it wakes a side that sleeps. What was written into the ring before the end of the connection comes before it. */
-#ifndef CLIENT_GROUP_LINK_SHM_H
-#define CLIENT_GROUP_LINK_SHM_H
+#ifndef CLIENT_GROUP_LINKS_LINK_SHM_H
+#define CLIENT_GROUP_LINKS_LINK_SHM_H
 
 #include "client/group/links/copy_policy.h"
 #include "client/group/links/rank_link.h"

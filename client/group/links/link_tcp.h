@@ -1,6 +1,6 @@
 /* A link over TCP: a conn (common/net/conn.h), handed over when the ranks have greeted each other. */
-#ifndef CLIENT_GROUP_LINK_TCP_H
-#define CLIENT_GROUP_LINK_TCP_H
+#ifndef CLIENT_GROUP_LINKS_LINK_TCP_H
+#define CLIENT_GROUP_LINKS_LINK_TCP_H
 
 #include "client/group/links/rank_link.h"
 #include "common/net/conn.h"

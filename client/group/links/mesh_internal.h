@@ -4,8 +4,8 @@
  *     mesh_accept.c   higher ranks, through the acceptor
  *     mesh_connect.c  lower ranks, and probing higher ones
  *     mesh_conn.c     the frames on a connection, and how it becomes a link */
-#ifndef CLIENT_GROUP_MESH_INTERNAL_H
-#define CLIENT_GROUP_MESH_INTERNAL_H
+#ifndef CLIENT_GROUP_LINKS_MESH_INTERNAL_H
+#define CLIENT_GROUP_LINKS_MESH_INTERNAL_H
 
 #include "client/core/group/group_wire.h"
 #include "client/group/group_state.h"

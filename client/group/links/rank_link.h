@@ -47,8 +47,8 @@
  * wake it through a descriptor that the loop watches; between wake() and sleep() it need not.
  *
  * All of it runs on the thread that holds the group (group_enter()). */
-#ifndef CLIENT_GROUP_RANK_LINK_H
-#define CLIENT_GROUP_RANK_LINK_H
+#ifndef CLIENT_GROUP_LINKS_RANK_LINK_H
+#define CLIENT_GROUP_LINKS_RANK_LINK_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/frame.h"

@@ -6,8 +6,8 @@
  *     moved = ring_out_write(&r)           // what waits, as far as there is room
  *
  * Two things are special to groups: sending at once, without a queue between, and two ways to copy (copy_policy.h). */
-#ifndef CLIENT_GROUP_RING_OUT_H
-#define CLIENT_GROUP_RING_OUT_H
+#ifndef CLIENT_GROUP_LINKS_RING_OUT_H
+#define CLIENT_GROUP_LINKS_RING_OUT_H
 
 #include "client/group/links/bell.h"
 #include "client/group/links/copy_policy.h"

@@ -9,8 +9,8 @@
  *
  * Strangers cannot block it: a connection that does not begin with a registered frame, or sends nothing for
  * ACCEPTOR_SILENCE_MS, is closed; past ACCEPTOR_PENDING_MAX silent ones the oldest goes. */
-#ifndef CLIENT_GROUP_ACCEPTOR_H
-#define CLIENT_GROUP_ACCEPTOR_H
+#ifndef CLIENT_GROUP_RENDEZVOUS_ACCEPTOR_H
+#define CLIENT_GROUP_RENDEZVOUS_ACCEPTOR_H
 
 #include <uv.h>
 

@@ -9,8 +9,8 @@
  *     coordinator_close(&h);                   // then the loop runs until coordinator_closed(&h)
  *
  * Peers may join at any time, also while this worker is not in: they wait for it. */
-#ifndef CLIENT_GROUP_COORDINATOR_H
-#define CLIENT_GROUP_COORDINATOR_H
+#ifndef CLIENT_GROUP_RENDEZVOUS_COORDINATOR_H
+#define CLIENT_GROUP_RENDEZVOUS_COORDINATOR_H
 
 #include "common/core/cluster/rendezvous_core.h"
 #include "common/core/wire/wire.h"

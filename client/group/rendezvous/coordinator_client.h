@@ -10,8 +10,8 @@
  * It has no deadline of its own: its owner drops it. Callbacks come from the loop, never from within
  * coordinator_client_start(); any of them may call coordinator_client_drop(). After met() or failed() only that is left
  * to do. */
-#ifndef CLIENT_GROUP_COORDINATOR_CLIENT_H
-#define CLIENT_GROUP_COORDINATOR_CLIENT_H
+#ifndef CLIENT_GROUP_RENDEZVOUS_COORDINATOR_CLIENT_H
+#define CLIENT_GROUP_RENDEZVOUS_COORDINATOR_CLIENT_H
 
 #include "client/api/credentials.h"
 #include "common/core/wire/wire.h"

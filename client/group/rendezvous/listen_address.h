@@ -7,8 +7,8 @@
  *     listen_address_give_up(&s)           // nothing comes any more; the next listen_address_find() starts over
  *     listen_address_close(&s)
  */
-#ifndef CLIENT_GROUP_LISTEN_ADDRESS_H
-#define CLIENT_GROUP_LISTEN_ADDRESS_H
+#ifndef CLIENT_GROUP_RENDEZVOUS_LISTEN_ADDRESS_H
+#define CLIENT_GROUP_RENDEZVOUS_LISTEN_ADDRESS_H
 
 #include "client/group/rendezvous/acceptor.h"
 #include "client/include/psclient/psclient.h"

@@ -7,8 +7,8 @@
  *     group_membership_finish(&t)
  *
  * Plain data; the owner of a filled table finishes it. */
-#ifndef CLIENT_GROUP_MEMBERSHIP_H
-#define CLIENT_GROUP_MEMBERSHIP_H
+#ifndef CLIENT_GROUP_RENDEZVOUS_MEMBERSHIP_H
+#define CLIENT_GROUP_RENDEZVOUS_MEMBERSHIP_H
 
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"

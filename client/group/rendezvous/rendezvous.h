@@ -34,8 +34,8 @@
  *
  * A worker is there when it answers within RENDEZVOUS_ANSWER_MS: one that computes and does not drive its network
  * counts as absent until it does, and is found then. */
-#ifndef CLIENT_GROUP_RENDEZVOUS_H
-#define CLIENT_GROUP_RENDEZVOUS_H
+#ifndef CLIENT_GROUP_RENDEZVOUS_RENDEZVOUS_H
+#define CLIENT_GROUP_RENDEZVOUS_RENDEZVOUS_H
 
 #include "client/group/rendezvous/acceptor.h"
 #include "client/group/rendezvous/membership.h"

@@ -4,8 +4,8 @@
  *     rendezvous_end.c    the outcome
  *     rendezvous_life.c   from new to closed
  *     rendezvous_state.h  what to do next: pure */
-#ifndef CLIENT_GROUP_RENDEZVOUS_INTERNAL_H
-#define CLIENT_GROUP_RENDEZVOUS_INTERNAL_H
+#ifndef CLIENT_GROUP_RENDEZVOUS_RENDEZVOUS_INTERNAL_H
+#define CLIENT_GROUP_RENDEZVOUS_RENDEZVOUS_INTERNAL_H
 
 #include "client/core/group/rendezvous_state.h"
 #include "client/group/rendezvous/coordinator.h"

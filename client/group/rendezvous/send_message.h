@@ -1,6 +1,6 @@
 /* One message out on a connection, forgotten once it is sent. Glue. */
-#ifndef CLIENT_GROUP_SEND_MESSAGE_H
-#define CLIENT_GROUP_SEND_MESSAGE_H
+#ifndef CLIENT_GROUP_RENDEZVOUS_SEND_MESSAGE_H
+#define CLIENT_GROUP_RENDEZVOUS_SEND_MESSAGE_H
 
 #include "common/core/wire/wire.h"
 #include "common/net/conn.h"

@@ -8,8 +8,8 @@
  *
  * A word may hold several with commas between, so what ps_optimizer_describe() prints can be given back but for the
  * optimizer's name. */
-#ifndef CLIENT_TOOLS_ASSIGNMENT_H
-#define CLIENT_TOOLS_ASSIGNMENT_H
+#ifndef CLIENT_TOOLS_PSCTL_ASSIGNMENT_H
+#define CLIENT_TOOLS_PSCTL_ASSIGNMENT_H
 
 #include "client/include/psclient/psclient.h"
 

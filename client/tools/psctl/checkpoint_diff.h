@@ -1,7 +1,7 @@
 /* How two sets of tensors differ: the weights, and the optimizers' slots, of two checkpoints or two safetensors files.
  * Read a piece at a time, so that neither has to fit into memory. Blocks on the disk. */
-#ifndef CLIENT_TOOLS_CHECKPOINT_DIFF_H
-#define CLIENT_TOOLS_CHECKPOINT_DIFF_H
+#ifndef CLIENT_TOOLS_PSCTL_CHECKPOINT_DIFF_H
+#define CLIENT_TOOLS_PSCTL_CHECKPOINT_DIFF_H
 
 #include "common/core/base/base.h"
 #include "common/core/format/checkpoint.h"

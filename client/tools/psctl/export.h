@@ -1,8 +1,8 @@
 /* A job's weights as one safetensors file: pulled from the shards, or taken out of a checkpoint. Values are pulled into
  * a mapping of the file itself and copied in pieces, so that a model may be larger than memory. The file appears whole
  * or not at all. Glue. */
-#ifndef CLIENT_TOOLS_EXPORT_H
-#define CLIENT_TOOLS_EXPORT_H
+#ifndef CLIENT_TOOLS_PSCTL_EXPORT_H
+#define CLIENT_TOOLS_PSCTL_EXPORT_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* What psctl's commands share: the options, the cluster, and what its exit status means. */
-#ifndef CLIENT_TOOLS_PSCTL_H
-#define CLIENT_TOOLS_PSCTL_H
+#ifndef CLIENT_TOOLS_PSCTL_PSCTL_H
+#define CLIENT_TOOLS_PSCTL_PSCTL_H
 
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/psctl/views/render.h"

@@ -1,6 +1,6 @@
 /* psctl's command line as tables: --help, the manual page and completion are made of them. */
-#ifndef CLIENT_TOOLS_PSCTL_COMMANDS_H
-#define CLIENT_TOOLS_PSCTL_COMMANDS_H
+#ifndef CLIENT_TOOLS_PSCTL_PSCTL_COMMANDS_H
+#define CLIENT_TOOLS_PSCTL_PSCTL_COMMANDS_H
 
 #include "client/tools/psctl/views/render.h"
 #include "common/cli/command.h"

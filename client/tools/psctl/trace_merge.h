@@ -4,8 +4,8 @@
  * (trace_merge_knows()), perhaps by way of other machines. Elsewhere the wall clocks are used.
  *
  * Running out of memory ends the process with a sentence: these are tools, and there is nothing to keep. */
-#ifndef CLIENT_TOOLS_TRACE_MERGE_H
-#define CLIENT_TOOLS_TRACE_MERGE_H
+#ifndef CLIENT_TOOLS_PSCTL_TRACE_MERGE_H
+#define CLIENT_TOOLS_PSCTL_TRACE_MERGE_H
 
 #include "common/core/format/trace.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,6 +1,6 @@
 /* Where the time goes, from a trace's events: of each worker the parts of its steps, of each shard its turns'. */
-#ifndef CLIENT_TOOLS_TRACE_TABLE_H
-#define CLIENT_TOOLS_TRACE_TABLE_H
+#ifndef CLIENT_TOOLS_PSCTL_TRACE_TABLE_H
+#define CLIENT_TOOLS_PSCTL_TRACE_TABLE_H
 
 #include <jansson.h>
 

@@ -4,8 +4,8 @@
  *     asking (a thread) ──answers──► draw ──► wait for the interval, a key, a signal ──► asking ...
  *
  * Shards that do not answer delay the next round, never the keys: quitting does not wait for them. */
-#ifndef CLIENT_TOOLS_WATCH_H
-#define CLIENT_TOOLS_WATCH_H
+#ifndef CLIENT_TOOLS_PSCTL_WATCH_H
+#define CLIENT_TOOLS_PSCTL_WATCH_H
 
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/shared/printer.h"

@@ -4,8 +4,8 @@
  *     the lifeline ended, or was silent     all below get KILL; the agent ends when they have
  *     the agent died                        its supervisor kills all below
  *     psrun stops reading                   the program waits, as it would on a full pipe */
-#ifndef CLIENT_TOOLS_AGENT_H
-#define CLIENT_TOOLS_AGENT_H
+#ifndef CLIENT_TOOLS_PSRUN_AGENT_H
+#define CLIENT_TOOLS_PSRUN_AGENT_H
 
 /* Runs the agent to its end. exe: psrun's own path. Returns the exit status. */
 int agent_main(const char *exe);

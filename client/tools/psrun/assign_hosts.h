@@ -1,7 +1,7 @@
 /* Which process of a cluster runs where: from --hosts, --ps-hosts and --worker-hosts, or TF_CONFIG's "cluster". Pure.
  */
-#ifndef CLIENT_TOOLS_ASSIGN_HOSTS_H
-#define CLIENT_TOOLS_ASSIGN_HOSTS_H
+#ifndef CLIENT_TOOLS_PSRUN_ASSIGN_HOSTS_H
+#define CLIENT_TOOLS_PSRUN_ASSIGN_HOSTS_H
 
 #include "client/tools/psrun/host_spec.h"
 #include "client/tools/psrun/psrun_options.h"

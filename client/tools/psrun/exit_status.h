@@ -1,6 +1,6 @@
 /* How a process ended, in words and as an exit status. Pure. */
-#ifndef CLIENT_TOOLS_EXIT_STATUS_H
-#define CLIENT_TOOLS_EXIT_STATUS_H
+#ifndef CLIENT_TOOLS_PSRUN_EXIT_STATUS_H
+#define CLIENT_TOOLS_PSRUN_EXIT_STATUS_H
 
 #include "common/core/base/base.h"
 

@@ -1,7 +1,7 @@
 /* The resources of processes on their machine when they start: ports, directories, memory. Glue over the system, for
  * psrun and for its agent on other machines. */
-#ifndef CLIENT_TOOLS_HOST_SETUP_H
-#define CLIENT_TOOLS_HOST_SETUP_H
+#ifndef CLIENT_TOOLS_PSRUN_HOST_SETUP_H
+#define CLIENT_TOOLS_PSRUN_HOST_SETUP_H
 
 #include "client/tools/shared/strlist.h"
 #include "common/core/base/base.h"

@@ -2,8 +2,8 @@
  *
  *     "hostb"   "ada@hostb"   "10.0.0.7"   "[fe80::1]"        in --hosts
  *     "hostb:2222"            "ada@[fe80::1]:2222"            in --ps-hosts, --worker-hosts and TF_CONFIG */
-#ifndef CLIENT_TOOLS_HOST_SPEC_H
-#define CLIENT_TOOLS_HOST_SPEC_H
+#ifndef CLIENT_TOOLS_PSRUN_HOST_SPEC_H
+#define CLIENT_TOOLS_PSRUN_HOST_SPEC_H
 
 #include "client/tools/shared/strlist.h"
 #include "common/core/cluster/address.h"

@@ -2,8 +2,8 @@
  * Pure: nothing is started, looked up or bound here.
  *
  * Running out of memory ends the process: these are a tool's few strings, before anything was started. */
-#ifndef CLIENT_TOOLS_LAUNCH_PLAN_H
-#define CLIENT_TOOLS_LAUNCH_PLAN_H
+#ifndef CLIENT_TOOLS_PSRUN_LAUNCH_PLAN_H
+#define CLIENT_TOOLS_PSRUN_LAUNCH_PLAN_H
 
 #include "client/tools/psrun/assign_hosts.h"
 #include "client/tools/psrun/psrun_options.h"

@@ -8,8 +8,8 @@
  *
  * A process on another machine looks the same: here the supervisor runs ssh, there an agent (agent.h) runs a supervisor
  * with the program, and their messages (remote.h) become the same events. */
-#ifndef CLIENT_TOOLS_PROCESS_H
-#define CLIENT_TOOLS_PROCESS_H
+#ifndef CLIENT_TOOLS_PSRUN_PROCESS_H
+#define CLIENT_TOOLS_PSRUN_PROCESS_H
 
 #include <uv.h>
 

@@ -1,6 +1,6 @@
 /* What process.c (the life of a process) and process_read.c (its output and reports) share. */
-#ifndef CLIENT_TOOLS_PROCESS_INTERNAL_H
-#define CLIENT_TOOLS_PROCESS_INTERNAL_H
+#ifndef CLIENT_TOOLS_PSRUN_PROCESS_INTERNAL_H
+#define CLIENT_TOOLS_PSRUN_PROCESS_INTERNAL_H
 
 #include "client/tools/psrun/process.h"
 

@@ -1,6 +1,6 @@
 /* psrun's options, as a command line gives them. Pure. */
-#ifndef CLIENT_TOOLS_PSRUN_OPTIONS_H
-#define CLIENT_TOOLS_PSRUN_OPTIONS_H
+#ifndef CLIENT_TOOLS_PSRUN_PSRUN_OPTIONS_H
+#define CLIENT_TOOLS_PSRUN_PSRUN_OPTIONS_H
 
 #include "common/cli/command.h"
 

@@ -10,8 +10,8 @@
  * it), the agent kills all below it. So nothing outlives psrun, ssh or the network.
  *
  * Output of login shells before the hello is passed on as noise. */
-#ifndef CLIENT_TOOLS_REMOTE_H
-#define CLIENT_TOOLS_REMOTE_H
+#ifndef CLIENT_TOOLS_PSRUN_REMOTE_H
+#define CLIENT_TOOLS_PSRUN_REMOTE_H
 
 #include "client/tools/shared/strlist.h"
 #include "common/core/base/base.h"

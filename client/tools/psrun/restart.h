@@ -3,8 +3,8 @@
  *     ended ──pause 1 s──► ended ──2 s──► ended ──4 s──► ...     each start counts; a long run resets the count
  *
  * A process that reports wrong arguments (status 2) would fail in the same way again: it is not started again. */
-#ifndef CLIENT_TOOLS_RESTART_H
-#define CLIENT_TOOLS_RESTART_H
+#ifndef CLIENT_TOOLS_PSRUN_RESTART_H
+#define CLIENT_TOOLS_PSRUN_RESTART_H
 
 #include "common/core/base/base.h"
 

@@ -11,8 +11,8 @@
  *
  * In RUN_WORKING a worker that failed, or a shard that ended, may be started again (restart.h): it is waiting until
  * then, which counts as busy. A shard waits held (supervisor.h), so that its data stays. */
-#ifndef CLIENT_TOOLS_RUN_H
-#define CLIENT_TOOLS_RUN_H
+#ifndef CLIENT_TOOLS_PSRUN_RUN_H
+#define CLIENT_TOOLS_PSRUN_RUN_H
 
 #include "client/tools/psrun/launch_plan.h"
 

@@ -1,6 +1,6 @@
 /* What run.c, run_dirs.c and run_processes.c share: the state of a run. */
-#ifndef CLIENT_TOOLS_RUN_STATE_H
-#define CLIENT_TOOLS_RUN_STATE_H
+#ifndef CLIENT_TOOLS_PSRUN_RUN_STATE_H
+#define CLIENT_TOOLS_PSRUN_RUN_STATE_H
 
 #include "client/tools/psrun/launch_plan.h"
 #include "client/tools/psrun/process.h"

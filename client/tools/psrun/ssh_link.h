@@ -1,7 +1,7 @@
 /* The lifeline to an agent: the pipe into ssh that carries the order, commands and a beat, and that ends when psrun
  * does. Glue over libuv. */
-#ifndef CLIENT_TOOLS_SSH_LINK_H
-#define CLIENT_TOOLS_SSH_LINK_H
+#ifndef CLIENT_TOOLS_PSRUN_SSH_LINK_H
+#define CLIENT_TOOLS_PSRUN_SSH_LINK_H
 
 #include <uv.h>
 

@@ -16,8 +16,8 @@
  * A supervisor that holds does not remove the directory of a program that ended without being asked to: it reports so
  * and waits until it is released, which leaves the directory to the next one (--restart-shards), or asked to stop, or
  * psrun died. */
-#ifndef CLIENT_TOOLS_SUPERVISOR_H
-#define CLIENT_TOOLS_SUPERVISOR_H
+#ifndef CLIENT_TOOLS_PSRUN_SUPERVISOR_H
+#define CLIENT_TOOLS_PSRUN_SUPERVISOR_H
 
 #include <signal.h>
 

@@ -1,7 +1,7 @@
 /* Signals. Ctrl-C, TERM and HUP during a long operation of a client: the first one has the client cancel what it began,
  * and then, or at the second, ends the process as usual. Those that are ignored, as under nohup, stay so. */
-#ifndef CLIENT_TOOLS_INTERRUPT_H
-#define CLIENT_TOOLS_INTERRUPT_H
+#ifndef CLIENT_TOOLS_SHARED_INTERRUPT_H
+#define CLIENT_TOOLS_SHARED_INTERRUPT_H
 
 #include "client/include/psclient/psclient.h"
 

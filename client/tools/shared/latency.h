@@ -1,7 +1,7 @@
 /* How long operations took, any number of them, in fixed memory: counts of buckets that grow with the time, so that
  * what is read from them is at most 1/64 too high. Pure. */
-#ifndef CLIENT_TOOLS_LATENCY_H
-#define CLIENT_TOOLS_LATENCY_H
+#ifndef CLIENT_TOOLS_SHARED_LATENCY_H
+#define CLIENT_TOOLS_SHARED_LATENCY_H
 
 #include "common/core/base/base.h"
 

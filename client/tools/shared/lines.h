@@ -7,8 +7,8 @@
  *     "1%\r2%\r3%\ndone\n"   →   live "2%" (whatever is current when the bytes end), line "3%", line "done"
  *
  * A line longer than LINES_MAX is given in pieces. */
-#ifndef CLIENT_TOOLS_LINES_H
-#define CLIENT_TOOLS_LINES_H
+#ifndef CLIENT_TOOLS_SHARED_LINES_H
+#define CLIENT_TOOLS_SHARED_LINES_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

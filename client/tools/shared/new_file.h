@@ -6,8 +6,8 @@
  *     ... write to f.fd ...
  *     err = new_file_end(&f, &e);
  *     new_file_close(&f); */
-#ifndef CLIENT_TOOLS_NEW_FILE_H
-#define CLIENT_TOOLS_NEW_FILE_H
+#ifndef CLIENT_TOOLS_SHARED_NEW_FILE_H
+#define CLIENT_TOOLS_SHARED_NEW_FILE_H
 
 #include "common/include/psclient/ps_err.h"
 

@@ -1,7 +1,7 @@
 /* Every column and counter that psctl shows: its name and its meaning. The views make their tables of these, and
  * psctl(1) and --help explain them from the same words. Pure. */
-#ifndef CLIENT_TOOLS_OUTPUT_H
-#define CLIENT_TOOLS_OUTPUT_H
+#ifndef CLIENT_TOOLS_SHARED_OUTPUT_H
+#define CLIENT_TOOLS_SHARED_OUTPUT_H
 
 #include "common/cli/command.h"
 

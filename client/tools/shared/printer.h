@@ -3,8 +3,8 @@
  *
  *     struct printer page = {.out = stdout, .colour = printer_coloured(COLOUR_AUTO, terminal, no_color, term)};
  *     printer_line(&page, PAINT_FAULT, "not reached: shard %u", shard); */
-#ifndef CLIENT_TOOLS_PRINTER_H
-#define CLIENT_TOOLS_PRINTER_H
+#ifndef CLIENT_TOOLS_SHARED_PRINTER_H
+#define CLIENT_TOOLS_SHARED_PRINTER_H
 
 #include <stdio.h>
 

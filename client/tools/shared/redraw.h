@@ -3,8 +3,8 @@
  *
  *     struct redraw_size size = {.columns = 80, .rows = 24};
  *     len = redraw(text, size, &out);      // write out at once; free(out) */
-#ifndef CLIENT_TOOLS_REDRAW_H
-#define CLIENT_TOOLS_REDRAW_H
+#ifndef CLIENT_TOOLS_SHARED_REDRAW_H
+#define CLIENT_TOOLS_SHARED_REDRAW_H
 
 #include "common/core/base/base.h"
 

@@ -6,8 +6,8 @@
  *
  * Writing never blocks past a request to stop: when the reader of a pipe does not read and *give_up or hurry is set,
  * the output is discarded. */
-#ifndef CLIENT_TOOLS_SCREEN_H
-#define CLIENT_TOOLS_SCREEN_H
+#ifndef CLIENT_TOOLS_SHARED_SCREEN_H
+#define CLIENT_TOOLS_SHARED_SCREEN_H
 
 #include <signal.h>
 

@@ -1,8 +1,8 @@
 /* Lists of strings ended by NULL, as execve() takes them: arguments and environments.
  *
  * Running out of memory ends the process: these are a tool's few strings. */
-#ifndef CLIENT_TOOLS_STRLIST_H
-#define CLIENT_TOOLS_STRLIST_H
+#ifndef CLIENT_TOOLS_SHARED_STRLIST_H
+#define CLIENT_TOOLS_SHARED_STRLIST_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

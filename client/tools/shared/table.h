@@ -9,8 +9,8 @@
  *     table_free(t);
  *
  * Running out of memory ends the process with a sentence: these are tools, and there is nothing to keep. */
-#ifndef CLIENT_TOOLS_TABLE_H
-#define CLIENT_TOOLS_TABLE_H
+#ifndef CLIENT_TOOLS_SHARED_TABLE_H
+#define CLIENT_TOOLS_SHARED_TABLE_H
 
 #include "client/tools/shared/printer.h"
 #include "common/cli/command.h"

@@ -8,8 +8,8 @@
  *
  * While it is open Ctrl-C, Ctrl-\, TERM, HUP and, in place, q are TERMINAL_QUIT, and Ctrl-Z gives the terminal back
  * until the process goes on. Threads that are started meanwhile get none of these signals. */
-#ifndef CLIENT_TOOLS_TERMINAL_H
-#define CLIENT_TOOLS_TERMINAL_H
+#ifndef CLIENT_TOOLS_SHARED_TERMINAL_H
+#define CLIENT_TOOLS_SHARED_TERMINAL_H
 
 #include <termios.h>
 

@@ -8,8 +8,8 @@
  * A name has 1 to KEYRING_NAME_MAX letters, digits, '.', '_' and '-'; a secret KEYRING_SECRET_MIN to KEYRING_SECRET_MAX
  * printable characters without blanks, ':' and '#'. A secret is overwritten before it is freed, and appears in no
  * message. */
-#ifndef COMMON_KEYRING_H
-#define COMMON_KEYRING_H
+#ifndef COMMON_CORE_AUTH_KEYRING_H
+#define COMMON_CORE_AUTH_KEYRING_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,6 +1,6 @@
 /* HMAC-SHA256 (RFC 2104, FIPS 180-4), by libcrypto. Pure. */
-#ifndef COMMON_MAC_H
-#define COMMON_MAC_H
+#ifndef COMMON_CORE_AUTH_MAC_H
+#define COMMON_CORE_AUTH_MAC_H
 
 #include "common/core/base/base.h"
 

@@ -20,8 +20,8 @@
  * The HMAC (RFC 2104, with SHA-256) covers all that both have sent, the cluster's name, which is not sent, and the
  * bytes that bind the handshake to its encrypted channel: so an earlier proof, one of another shard, cluster or
  * channel, or one's own proof sent back is not valid, and nobody between can change what was sent. */
-#ifndef COMMON_TOKEN_HANDSHAKE_H
-#define COMMON_TOKEN_HANDSHAKE_H
+#ifndef COMMON_CORE_AUTH_TOKEN_HANDSHAKE_H
+#define COMMON_CORE_AUTH_TOKEN_HANDSHAKE_H
 
 #include "common/core/auth/keyring.h"
 #include "common/core/auth/mac.h"

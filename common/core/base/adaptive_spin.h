@@ -11,8 +11,8 @@
  * looking at the last waits avoids most of that.
  *
  * Pure; any thread, one at a time. */
-#ifndef COMMON_ADAPTIVE_SPIN_H
-#define COMMON_ADAPTIVE_SPIN_H
+#ifndef COMMON_CORE_BASE_ADAPTIVE_SPIN_H
+#define COMMON_CORE_BASE_ADAPTIVE_SPIN_H
 
 #include "common/core/base/base.h"
 

@@ -7,8 +7,8 @@
  *
  * One thread. Allocation fails (NULL) past ARENA_BYTES_MAX, so a hostile message cannot take more. An arena may not be
  * moved once arena_protobuf() was called: the allocator points back to it. */
-#ifndef COMMON_ARENA_H
-#define COMMON_ARENA_H
+#ifndef COMMON_CORE_BASE_ARENA_H
+#define COMMON_CORE_BASE_ARENA_H
 
 #include <protobuf-c/protobuf-c.h>
 

@@ -1,6 +1,6 @@
 /* Macros that every file uses: assertion, sizes, rounding. No I/O besides the assertion's message. */
-#ifndef COMMON_BASE_H
-#define COMMON_BASE_H
+#ifndef COMMON_CORE_BASE_BASE_H
+#define COMMON_CORE_BASE_BASE_H
 
 #include <assert.h>
 #include <stdbool.h>

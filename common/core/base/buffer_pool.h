@@ -5,8 +5,8 @@
  *     buffer_pool_give(pool, data, size);
  *
  * Pure: heap memory only. One thread. A NULL pool keeps nothing: take and give are then allocate and free. */
-#ifndef COMMON_BUFFER_POOL_H
-#define COMMON_BUFFER_POOL_H
+#ifndef COMMON_CORE_BASE_BUFFER_POOL_H
+#define COMMON_CORE_BASE_BUFFER_POOL_H
 
 #include "common/core/base/base.h"
 

@@ -1,6 +1,6 @@
 /* Bytes as hexadecimal digits, two for each, the greater half first. Pure. */
-#ifndef COMMON_HEX_H
-#define COMMON_HEX_H
+#ifndef COMMON_CORE_BASE_HEX_H
+#define COMMON_CORE_BASE_HEX_H
 
 #include "common/core/base/base.h"
 

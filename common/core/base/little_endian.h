@@ -1,6 +1,6 @@
 /* Numbers on the wire: little-endian, of 1 to 8 bytes, at any address. */
-#ifndef COMMON_LITTLE_ENDIAN_H
-#define COMMON_LITTLE_ENDIAN_H
+#ifndef COMMON_CORE_BASE_LITTLE_ENDIAN_H
+#define COMMON_CORE_BASE_LITTLE_ENDIAN_H
 
 #include <stdint.h>
 

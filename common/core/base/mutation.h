@@ -5,8 +5,8 @@
  *     if (session->pending_len == 0 && !MUTATION(SOME_BUG))
  *
  * A new one is a line here, a place in the code, and a row in test_mutation.c. */
-#ifndef COMMON_MUTATION_H
-#define COMMON_MUTATION_H
+#ifndef COMMON_CORE_BASE_MUTATION_H
+#define COMMON_CORE_BASE_MUTATION_H
 
 /* clang-format off */
 #define MUTATION_LIST(X)                                                                                                \

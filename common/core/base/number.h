@@ -1,7 +1,7 @@
 /* Numbers as text, both ways, with a point in every locale: files, options and messages mean the same wherever a
  * program runs, also one that called setlocale(). Pure. */
-#ifndef COMMON_NUMBER_H
-#define COMMON_NUMBER_H
+#ifndef COMMON_CORE_BASE_NUMBER_H
+#define COMMON_CORE_BASE_NUMBER_H
 
 #include "common/core/base/base.h"
 

@@ -1,8 +1,8 @@
 /* Patterns of names: * stands for any characters, ? for one, everything else for itself. Pure.
  *
  * Not fnmatch(3): there [ and \ mean something as well, and names like "layer[0]" are common. */
-#ifndef COMMON_PATTERN_H
-#define COMMON_PATTERN_H
+#ifndef COMMON_CORE_BASE_PATTERN_H
+#define COMMON_CORE_BASE_PATTERN_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Text assembled piece by piece in a borrowed buffer. Pure. Always terminated; text that does not fit is cut off. */
-#ifndef COMMON_TEXT_H
-#define COMMON_TEXT_H
+#ifndef COMMON_CORE_BASE_TEXT_H
+#define COMMON_CORE_BASE_TEXT_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,7 +1,7 @@
 /* Numbers as people read and write them: "1.5 MiB", "12,345", "3m 07s". Writers fill the caller's buffer and return it,
  * so that a call can be an argument. Pure. */
-#ifndef COMMON_UNITS_H
-#define COMMON_UNITS_H
+#ifndef COMMON_CORE_BASE_UNITS_H
+#define COMMON_CORE_BASE_UNITS_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,6 +1,6 @@
 /* UTF-8 that may be shown anywhere: no control characters. Pure. */
-#ifndef COMMON_UTF8_H
-#define COMMON_UTF8_H
+#ifndef COMMON_CORE_BASE_UTF8_H
+#define COMMON_CORE_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>

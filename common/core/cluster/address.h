@@ -1,7 +1,7 @@
 /* "host:port", "[v6]:port", "unix:/path": an address as psd, TF_CONFIG and people write it, taken apart. Pure: names
  * are not looked up here. */
-#ifndef COMMON_ADDRESS_H
-#define COMMON_ADDRESS_H
+#ifndef COMMON_CORE_CLUSTER_ADDRESS_H
+#define COMMON_CORE_CLUSTER_ADDRESS_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -4,8 +4,8 @@
  * For S shards the first L = PLACEMENT_SLOTS - PLACEMENT_SLOTS % S slots are used, slot(block) = (hash(job, name) +
  * block) mod L, and the first table is shard(slot) = slot mod S. Consecutive blocks so go round the shards: any
  * variable is within one block of even, and the start of each is drawn evenly, so totals are even in expectation. */
-#ifndef COMMON_PLACEMENT_H
-#define COMMON_PLACEMENT_H
+#ifndef COMMON_CORE_CLUSTER_PLACEMENT_H
+#define COMMON_CORE_CLUSTER_PLACEMENT_H
 
 #include "common/core/base/base.h"
 

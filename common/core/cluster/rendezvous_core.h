@@ -32,8 +32,8 @@
  * over a restart of the host as well. The group's id is mixed from the seed, the epoch and the members' incarnations.
  *
  * Memory is bounded by RENDEZVOUS_REQUESTS_MAX requests, each with its own name at worst. */
-#ifndef COMMON_RENDEZVOUS_CORE_H
-#define COMMON_RENDEZVOUS_CORE_H
+#ifndef COMMON_CORE_CLUSTER_RENDEZVOUS_CORE_H
+#define COMMON_CORE_CLUSTER_RENDEZVOUS_CORE_H
 
 #include "common/core/base/base.h"
 #include "common/core/base/hash.h"

@@ -7,8 +7,8 @@
  * "cluster" and "task", and others than "type" and "index" in the task, are passed over: platforms add their own
  * ("environment", "rpc_layer"). Unknown jobs are errors. The evaluator may be left out of the cluster, as TensorFlow
  * does. */
-#ifndef COMMON_TFCONFIG_H
-#define COMMON_TFCONFIG_H
+#ifndef COMMON_CORE_CLUSTER_TFCONFIG_H
+#define COMMON_CORE_CLUSTER_TFCONFIG_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -7,8 +7,8 @@
  *
  * An encoding of n elements is a multiple of 4 bytes, to be put at one: several stand one behind the other. Padding
  * bytes at its end are 0 and are not read. n < 2^32. */
-#ifndef COMMON_CODEC_H
-#define COMMON_CODEC_H
+#ifndef COMMON_CORE_CODEC_CODEC_H
+#define COMMON_CORE_CODEC_CODEC_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_compress.h"

@@ -1,7 +1,7 @@
 /* Functions of each instruction set's file: short loops over runs that lie in the first cache. Internal to codec.c and
  * its test. */
-#ifndef COMMON_CODEC_ISA_H
-#define COMMON_CODEC_ISA_H
+#ifndef COMMON_CORE_CODEC_CODEC_ISA_H
+#define COMMON_CORE_CODEC_CODEC_ISA_H
 
 #include "common/core/codec/codec.h"
 #include "common/core/codec/isa.h"

@@ -6,8 +6,8 @@
  * exact, but that a signalling NaN of float16 becomes quiet (bfloat16's stays as it is: its bits are a float32's).
  *
  * The same bits on every instruction set, and whatever the state of flush-to-zero. */
-#ifndef COMMON_HALF_H
-#define COMMON_HALF_H
+#ifndef COMMON_CORE_CODEC_HALF_H
+#define COMMON_CORE_CODEC_HALF_H
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Functions of each instruction set's file. Internal to half.c and its test; all others use half.h. */
-#ifndef COMMON_HALF_ISA_H
-#define COMMON_HALF_ISA_H
+#ifndef COMMON_CORE_CODEC_HALF_ISA_H
+#define COMMON_CORE_CODEC_HALF_ISA_H
 
 #include "common/core/codec/half.h"
 #include "common/core/codec/isa.h"

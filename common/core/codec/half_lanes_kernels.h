@@ -4,8 +4,8 @@
  * float16 has instructions of its own in F16C and AVX-512F: rounded as the mode in them says and not as MXCSR does,
  * subnormals kept whatever MXCSR says. Elsewhere it is made of integers and one sum of floats that does the rounding
  * (after F. Giesen's float_to_half_fast3_rtne): x + 0.5 has its last bit at 2^-24, float16's least subnormal. */
-#ifndef COMMON_HALF_LANES_KERNELS_H
-#define COMMON_HALF_LANES_KERNELS_H
+#ifndef COMMON_CORE_CODEC_HALF_LANES_KERNELS_H
+#define COMMON_CORE_CODEC_HALF_LANES_KERNELS_H
 
 #ifndef KERNEL_LANES
 #error "define KERNEL_LANES first"

@@ -3,8 +3,8 @@
  * A module with kernels has one file for each set (half_plain.c, half_avx2.c, ...), compiled with its -m flags, and a
  * table by enum isa. All sets give the same bits; PSD_ISA in the environment ("plain", "avx2", "avx512") takes a
  * narrower one. */
-#ifndef COMMON_ISA_H
-#define COMMON_ISA_H
+#ifndef COMMON_CORE_CODEC_ISA_H
+#define COMMON_CORE_CODEC_ISA_H
 
 #include "common/core/base/base.h"
 

@@ -11,8 +11,8 @@
  *
  * How a variable is cut into blocks depends on its shape and optimizer alone (layout.h), so a checkpoint goes into any
  * number of shards. proto/PROTOCOL.md specifies the format for other programs. */
-#ifndef COMMON_CHECKPOINT_H
-#define COMMON_CHECKPOINT_H
+#ifndef COMMON_CORE_FORMAT_CHECKPOINT_H
+#define COMMON_CORE_FORMAT_CHECKPOINT_H
 
 #include "common/core/base/base.h"
 #include "common/core/format/safetensors.h"

@@ -1,7 +1,7 @@
 /* Shared by the files of a checkpoint's manifest: checkpoint.c (the struct), checkpoint_text.c (written),
  * checkpoint_parse.c (read). */
-#ifndef COMMON_CHECKPOINT_INTERNAL_H
-#define COMMON_CHECKPOINT_INTERNAL_H
+#ifndef COMMON_CORE_FORMAT_CHECKPOINT_INTERNAL_H
+#define COMMON_CORE_FORMAT_CHECKPOINT_INTERNAL_H
 
 #include "common/core/format/checkpoint.h"
 

@@ -6,8 +6,8 @@
  *
  * Offsets count from the first value. psd writes F32 and I64, and reads the values of F16 and BF16 as well; the
  * format's other types of whole bytes are known by their sizes alone. */
-#ifndef COMMON_SAFETENSORS_H
-#define COMMON_SAFETENSORS_H
+#ifndef COMMON_CORE_FORMAT_SAFETENSORS_H
+#define COMMON_CORE_FORMAT_SAFETENSORS_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"

@@ -9,8 +9,8 @@
  *
  * The words are released one by one and acquired one by one, so a reader that has read a newer one sees the begun that
  * came before it. */
-#ifndef COMMON_TIMELINE_H
-#define COMMON_TIMELINE_H
+#ifndef COMMON_CORE_FORMAT_TIMELINE_H
+#define COMMON_CORE_FORMAT_TIMELINE_H
 
 #include <stdatomic.h>
 

@@ -3,8 +3,8 @@
  *
  * Times in it are microseconds since its origin. otherData gives that moment, by which machine's clock, so that traces
  * of several processes can be aligned. */
-#ifndef COMMON_TRACE_H
-#define COMMON_TRACE_H
+#ifndef COMMON_CORE_FORMAT_TRACE_H
+#define COMMON_CORE_FORMAT_TRACE_H
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* The weight of a push by its age (updates that the block took since the version that the gradient was computed from),
  * and the histogram of ages. Pure. Sources: 1/(1+age): Zhang et al., "Staleness-aware async-SGD", IJCAI 2016. */
-#ifndef COMMON_AGE_H
-#define COMMON_AGE_H
+#ifndef COMMON_CORE_MODEL_AGE_H
+#define COMMON_CORE_MODEL_AGE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -2,8 +2,8 @@
  * tensors, in a worker's buffers. Server, client and checkpoints all use this one definition. Pure.
  *
  * A value is a weight, a slot's element or a gradient's element, as float32. */
-#ifndef COMMON_CUT_H
-#define COMMON_CUT_H
+#ifndef COMMON_CORE_MODEL_CUT_H
+#define COMMON_CORE_MODEL_CUT_H
 
 #include "common/core/base/base.h"
 #include "common/core/model/layout.h"

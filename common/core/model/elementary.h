@@ -1,7 +1,7 @@
 /* Sine, cosine and logarithm independent of the C library, two at a time: + - * / alone, as in elementary_scalar.h,
  * which this includes. Inline: random first values take millions of them. */
-#ifndef COMMON_ELEMENTARY_H
-#define COMMON_ELEMENTARY_H
+#ifndef COMMON_CORE_MODEL_ELEMENTARY_H
+#define COMMON_CORE_MODEL_ELEMENTARY_H
 
 #include "common/core/model/elementary_scalar.h"
 

@@ -2,8 +2,8 @@
  * no C library's last bit is in a model. All in double, to within a few units in the last place. The compiler must not
  * fuse a product and a sum (-ffp-contract=off; clang: the pragma below; nvcc: -fmad=false), or machines with such an
  * instruction get other bits. Plain C over one number: nvcc compiles it for GPUs, too. */
-#ifndef COMMON_ELEMENTARY_SCALAR_H
-#define COMMON_ELEMENTARY_SCALAR_H
+#ifndef COMMON_CORE_MODEL_ELEMENTARY_SCALAR_H
+#define COMMON_CORE_MODEL_ELEMENTARY_SCALAR_H
 
 #include <math.h>
 #include <stdint.h>

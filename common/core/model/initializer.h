@@ -5,8 +5,8 @@
  * 2010; He et al., ICCV 2015; LeCun et al., "Efficient BackProp", 1998. Fans follow the large frameworks: rank 0: 1, 1;
  * rank 1: n, n; rank 2: rows in, columns out; higher rank: the product of the leading dimensions is the receptive
  * field, the last two are in and out. */
-#ifndef COMMON_INITIALIZER_H
-#define COMMON_INITIALIZER_H
+#ifndef COMMON_CORE_MODEL_INITIALIZER_H
+#define COMMON_CORE_MODEL_INITIALIZER_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -12,8 +12,8 @@
  * The largest is of the size at which a gradient, the block that it meets and the one that is written stay in a core's
  * second cache together, and a block still costs little beside its bytes: with blocks of 1 MiB a push took 1.4 times as
  * long, each of the three being read from further away. */
-#ifndef COMMON_LAYOUT_H
-#define COMMON_LAYOUT_H
+#ifndef COMMON_CORE_MODEL_LAYOUT_H
+#define COMMON_CORE_MODEL_LAYOUT_H
 
 #include "common/core/base/base.h"
 

@@ -2,8 +2,8 @@
  * numbers: as easy as 1, 2, 3", SC 2011) turns a counter and a key into four words. It has no state, so any element's
  * number can be computed without the others', in any order. In a header, so that loops over counters compute several at
  * once. */
-#ifndef COMMON_PHILOX_H
-#define COMMON_PHILOX_H
+#ifndef COMMON_CORE_MODEL_PHILOX_H
+#define COMMON_CORE_MODEL_PHILOX_H
 
 #include <stdint.h>
 

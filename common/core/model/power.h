@@ -1,7 +1,7 @@
 /* Whole powers by squaring: products only, so the same bits on every machine and C library. Its relative error is below
  * n * 2^-52, and 0 <= base <= 1 here, so b^n loses its weight long before that shows. Pure. */
-#ifndef COMMON_POWER_H
-#define COMMON_POWER_H
+#ifndef COMMON_CORE_MODEL_POWER_H
+#define COMMON_CORE_MODEL_POWER_H
 
 #include <stdint.h>
 

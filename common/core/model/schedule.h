@@ -1,7 +1,7 @@
 /* The learning rate over time (struct ps_schedule in ps_optimizer.h has the formulas). In double and with
  * elementary.h's functions, so that a model's bits do not depend on a C library. Pure. */
-#ifndef COMMON_SCHEDULE_H
-#define COMMON_SCHEDULE_H
+#ifndef COMMON_CORE_MODEL_SCHEDULE_H
+#define COMMON_CORE_MODEL_SCHEDULE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_optimizer.h"

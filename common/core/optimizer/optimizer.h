@@ -8,8 +8,8 @@
  * a loop for each instruction set: plain, AVX2, AVX-512. The choice among these is made at run time, and
  * PSD_ISA=plain|avx2|avx512 in the environment overrides it for tests. No fused multiply-add and one order of
  * operations, so that all of them give the same bits. */
-#ifndef COMMON_OPTIMIZER_H
-#define COMMON_OPTIMIZER_H
+#ifndef COMMON_CORE_OPTIMIZER_OPTIMIZER_H
+#define COMMON_CORE_OPTIMIZER_OPTIMIZER_H
 
 #include "common/core/base/base.h"
 #include "common/core/model/layout.h"

@@ -1,7 +1,7 @@
 /* Kernels of each instruction set's file, and the choice among them. Internal to the optimizer and its tests; all
  * others use optimizer.h. */
-#ifndef COMMON_OPTIMIZER_ISA_H
-#define COMMON_OPTIMIZER_ISA_H
+#ifndef COMMON_CORE_OPTIMIZER_OPTIMIZER_ISA_H
+#define COMMON_CORE_OPTIMIZER_OPTIMIZER_ISA_H
 
 #include "common/core/optimizer/optimizer_row.h"
 

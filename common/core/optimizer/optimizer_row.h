@@ -1,7 +1,7 @@
 /* Shared by optimizer.c, the kernels and the files in rules/: an optimizer's row, and the input of its rule. Internal
  * to the optimizers; all others use optimizer.h. */
-#ifndef COMMON_OPTIMIZER_ROW_H
-#define COMMON_OPTIMIZER_ROW_H
+#ifndef COMMON_CORE_OPTIMIZER_OPTIMIZER_ROW_H
+#define COMMON_CORE_OPTIMIZER_OPTIMIZER_ROW_H
 
 #include "common/core/optimizer/optimizer.h"
 

@@ -34,8 +34,8 @@
  *
  * Scratch should start at an address that is congruent to the stream's offset modulo 8 (frame_offset() says how much to
  * shift), so that payloads found inside it are aligned for float and need no copy. */
-#ifndef COMMON_FRAME_H
-#define COMMON_FRAME_H
+#ifndef COMMON_CORE_WIRE_FRAME_H
+#define COMMON_CORE_WIRE_FRAME_H
 
 #include "common/core/base/base.h"
 #include "common/core/base/buffer_pool.h"

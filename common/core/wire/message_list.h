@@ -22,8 +22,8 @@
  *
  * A row that contradicts itself, a number that is used twice or left out, and a message that no handler or check
  * exists for are errors of the compiler. */
-#ifndef COMMON_MESSAGE_LIST_H
-#define COMMON_MESSAGE_LIST_H
+#ifndef COMMON_CORE_WIRE_MESSAGE_LIST_H
+#define COMMON_CORE_WIRE_MESSAGE_LIST_H
 
 #include <assert.h>
 #include <stdint.h>

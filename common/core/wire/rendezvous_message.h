@@ -1,6 +1,6 @@
 /* Conversions between a rendezvous and its messages: a worker that joins (MSG_MEET), the table of members (MSG_MET). */
-#ifndef COMMON_RENDEZVOUS_MESSAGE_H
-#define COMMON_RENDEZVOUS_MESSAGE_H
+#ifndef COMMON_CORE_WIRE_RENDEZVOUS_MESSAGE_H
+#define COMMON_CORE_WIRE_RENDEZVOUS_MESSAGE_H
 
 #include "common/core/cluster/rendezvous_core.h"
 #include "proto/psd.pb-c.h"

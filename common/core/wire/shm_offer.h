@@ -5,8 +5,8 @@
  *     SHARED  yes u64                       1: it was found, and carries all that follows; 0: the stream does
  *
  * Nothing is sent between the two. */
-#ifndef COMMON_SHM_OFFER_H
-#define COMMON_SHM_OFFER_H
+#ifndef COMMON_CORE_WIRE_SHM_OFFER_H
+#define COMMON_CORE_WIRE_SHM_OFFER_H
 
 #include "common/core/wire/frame.h"
 

@@ -16,8 +16,8 @@
  *
  * A new counter is a row here, a field with a new number in StatsReport, and a line in deploy/README.md's table. The
  * groups are there because Prometheus' families, the page and psctl have other figures between them, each elsewhere. */
-#ifndef COMMON_STATS_LIST_H
-#define COMMON_STATS_LIST_H
+#ifndef COMMON_CORE_WIRE_STATS_LIST_H
+#define COMMON_CORE_WIRE_STATS_LIST_H
 
 /* clang-format off */
 

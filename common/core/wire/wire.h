@@ -6,8 +6,8 @@
  * and finds no NULL: a message inside a message that was not sent is filled in with its defaults.
  *
  * wire.c packs and unpacks, wire_check.c checks, wire_describe.c compares and prints definitions. */
-#ifndef COMMON_WIRE_H
-#define COMMON_WIRE_H
+#ifndef COMMON_CORE_WIRE_WIRE_H
+#define COMMON_CORE_WIRE_WIRE_H
 
 #include "common/core/base/arena.h"
 #include "common/core/base/base.h"

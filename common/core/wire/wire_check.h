@@ -1,7 +1,7 @@
 /* Validity of each message, as far as it can be checked without the receiver's state. For wire.c; the client checks a
  * set before it sends it. */
-#ifndef COMMON_WIRE_CHECK_H
-#define COMMON_WIRE_CHECK_H
+#ifndef COMMON_CORE_WIRE_WIRE_CHECK_H
+#define COMMON_CORE_WIRE_WIRE_CHECK_H
 
 #include "common/core/wire/wire.h"
 

@@ -1,6 +1,6 @@
 /* How a declared variable is cut into blocks. Pure. */
-#ifndef COMMON_WIRE_LAYOUT_H
-#define COMMON_WIRE_LAYOUT_H
+#ifndef COMMON_CORE_WIRE_WIRE_LAYOUT_H
+#define COMMON_CORE_WIRE_WIRE_LAYOUT_H
 
 #include "common/core/model/layout.h"
 #include "proto/psd.pb-c.h"

@@ -4,8 +4,8 @@
  *
  * Two kinds of text: names are refused when they are not clean (they become keys), sentences are made clean (they are
  * only shown). Errors: PS_ERR_INVALID, PS_ERR_LIMIT where there are too many of something. */
-#ifndef COMMON_WIRE_RULES_H
-#define COMMON_WIRE_RULES_H
+#ifndef COMMON_CORE_WIRE_WIRE_RULES_H
+#define COMMON_CORE_WIRE_WIRE_RULES_H
 
 #include "common/core/base/arena.h"
 #include "common/core/wire/wire.h"

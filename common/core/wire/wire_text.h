@@ -1,6 +1,6 @@
 /* Names on the wire: printable UTF-8 (utf8.h). */
-#ifndef COMMON_WIRE_TEXT_H
-#define COMMON_WIRE_TEXT_H
+#ifndef COMMON_CORE_WIRE_WIRE_TEXT_H
+#define COMMON_CORE_WIRE_WIRE_TEXT_H
 
 #include <stddef.h>
 

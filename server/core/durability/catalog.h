@@ -1,7 +1,7 @@
 /* The catalog: all that a shard knows of jobs, sessions, variables and blocks, loaded from the store and thrown away as
  * one. It lies above all of these, since it makes and frees them. */
-#ifndef SERVER_CATALOG_H
-#define SERVER_CATALOG_H
+#ifndef SERVER_CORE_DURABILITY_CATALOG_H
+#define SERVER_CORE_DURABILITY_CATALOG_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

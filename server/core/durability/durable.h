@@ -15,8 +15,8 @@
  * A staged block whose version and clock are those that already lie there is not written again: within one boot these
  * two identify what a block holds. In another boot the same version may come again with other values, so what was
  * staged in one is erased before another stages. */
-#ifndef SERVER_DURABLE_H
-#define SERVER_DURABLE_H
+#ifndef SERVER_CORE_DURABILITY_DURABLE_H
+#define SERVER_CORE_DURABILITY_DURABLE_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"

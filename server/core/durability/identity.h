@@ -1,7 +1,7 @@
 /* The identity of a store: a fact that names the cluster and shard of its data, the format, and a random id. The live
  * store and the durable one each have one, under their own names, so that one is never taken for the other. */
-#ifndef SERVER_IDENTITY_H
-#define SERVER_IDENTITY_H
+#ifndef SERVER_CORE_DURABILITY_IDENTITY_H
+#define SERVER_CORE_DURABILITY_IDENTITY_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -21,8 +21,8 @@
  * replaying them: they lie past its last_seq, with gaps between (resolved_set.h).
  *
  * The log is cut by saves: pieces before the manifest's `redo` are in the save. */
-#ifndef SERVER_REDO_H
-#define SERVER_REDO_H
+#ifndef SERVER_CORE_DURABILITY_REDO_H
+#define SERVER_CORE_DURABILITY_REDO_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -19,8 +19,8 @@
  *
  * restore_state.c answers other modules; restore_check.c checks whether it can be done; restore_rows.c writes rows;
  * restore_fill.c fills blocks; restore.c is the state machine. */
-#ifndef SERVER_RESTORE_H
-#define SERVER_RESTORE_H
+#ifndef SERVER_CORE_DURABILITY_RESTORE_H
+#define SERVER_CORE_DURABILITY_RESTORE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

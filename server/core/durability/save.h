@@ -30,8 +30,8 @@
  *
  * A checkpoint is a save of one job into files (checkpoint.h), at a clock when asked for; one save runs at a time,
  * others wait in line (save_request.h). */
-#ifndef SERVER_SAVE_H
-#define SERVER_SAVE_H
+#ifndef SERVER_CORE_DURABILITY_SAVE_H
+#define SERVER_CORE_DURABILITY_SAVE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -11,8 +11,8 @@
  * step finds the turn full until the instant has been (save_gate_holds()). When another save has held it up and blocks
  * are past the clock already, the next clock that they all stand at is taken instead; the answer says which. In ssp:
  * the slowest worker has come to the clock. In async there is none to wait for. */
-#ifndef SERVER_SAVE_REQUEST_H
-#define SERVER_SAVE_REQUEST_H
+#ifndef SERVER_CORE_DURABILITY_SAVE_REQUEST_H
+#define SERVER_CORE_DURABILITY_SAVE_REQUEST_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

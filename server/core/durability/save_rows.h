@@ -1,7 +1,7 @@
 /* What a save takes along of its instant besides blocks: a copy of rows as they are committed, and for a checkpoint
  * where its variables stand. */
-#ifndef SERVER_SAVE_ROWS_H
-#define SERVER_SAVE_ROWS_H
+#ifndef SERVER_CORE_DURABILITY_SAVE_ROWS_H
+#define SERVER_CORE_DURABILITY_SAVE_ROWS_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -5,8 +5,8 @@
  * pieces, the disk, answers
  *
  * All of it is for nothing when the turn fails, and out of memory fails the turn. */
-#ifndef SERVER_REDO_APPEND_H
-#define SERVER_REDO_APPEND_H
+#ifndef SERVER_CORE_JOURNAL_REDO_APPEND_H
+#define SERVER_CORE_JOURNAL_REDO_APPEND_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,7 +1,7 @@
 /* The record of the redo log that is being made: updates, pushes and rows of an event gather here, and are packed and
  * cut into pieces when it is written. Gradients are not copied before that. */
-#ifndef SERVER_REDO_RECORD_H
-#define SERVER_REDO_RECORD_H
+#ifndef SERVER_CORE_JOURNAL_REDO_RECORD_H
+#define SERVER_CORE_JOURNAL_REDO_RECORD_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -9,8 +9,8 @@
  * All samples of a family come before the next one begins, and no name twice: that is the caller's to keep. Labels are
  * pairs of name and value up to a NULL; values may hold anything: bytes that are no UTF-8 and control characters become
  * '?'. */
-#ifndef SERVER_EXPOSITION_H
-#define SERVER_EXPOSITION_H
+#ifndef SERVER_CORE_METRICS_EXPOSITION_H
+#define SERVER_CORE_METRICS_EXPOSITION_H
 
 #include "common/core/base/base.h"
 

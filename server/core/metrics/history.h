@@ -4,8 +4,8 @@
  *     if (now_ms >= history_due(h)) ...ask for figures
  *     history_take(h, now_ms, unix_seconds, metrics);          // nothing before it is due
  *     for (size_t i = 0; i < h->len; i++) ... history_at(h, i) // oldest first */
-#ifndef SERVER_HISTORY_H
-#define SERVER_HISTORY_H
+#ifndef SERVER_CORE_METRICS_HISTORY_H
+#define SERVER_CORE_METRICS_HISTORY_H
 
 #include "server/core/metrics/metrics.h"
 

@@ -8,8 +8,8 @@
  * workers come before others, then the older ones: a job that is shown stays shown as long as it trains.
  *
  * The label of a job is job_name: "job" is what Prometheus calls the group of those that it scrapes. */
-#ifndef SERVER_METRICS_H
-#define SERVER_METRICS_H
+#ifndef SERVER_CORE_METRICS_METRICS_H
+#define SERVER_CORE_METRICS_METRICS_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"

@@ -3,8 +3,8 @@
  *     declared ──SHARD_WORK, block by block──► ready
  *         │ store full: declares that wait are refused; the next declare tries again
  */
-#ifndef SERVER_BLOCK_H
-#define SERVER_BLOCK_H
+#ifndef SERVER_CORE_MODEL_BLOCK_H
+#define SERVER_CORE_MODEL_BLOCK_H
 
 #include "common/core/base/base.h"
 #include "common/core/model/cut.h"

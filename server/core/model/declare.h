@@ -2,8 +2,8 @@
  * waits is answered when the last one is there. After a crash in between the rest is made on start.
  *
  * Attaching: a client that did not declare a variable asks for its definition. */
-#ifndef SERVER_DECLARE_H
-#define SERVER_DECLARE_H
+#ifndef SERVER_CORE_MODEL_DECLARE_H
+#define SERVER_CORE_MODEL_DECLARE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,6 +1,6 @@
 /* Declares and attaches that wait for the blocks of their variable (declare.h). */
-#ifndef SERVER_DECLARE_WAIT_H
-#define SERVER_DECLARE_WAIT_H
+#ifndef SERVER_CORE_MODEL_DECLARE_WAIT_H
+#define SERVER_CORE_MODEL_DECLARE_WAIT_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

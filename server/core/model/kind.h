@@ -29,8 +29,8 @@
  * in struct block_ref, which is its caller's and lives as long as the event. Values (ref->old, ref->place) are the
  * turn's, gradients are borrowed until the call returns. One question costs one indirect call for a block or an event:
  * loops over elements are behind it. Byte sizes that clients must know as well are common/core/model/cut.h's. */
-#ifndef SERVER_KIND_H
-#define SERVER_KIND_H
+#ifndef SERVER_CORE_MODEL_KIND_H
+#define SERVER_CORE_MODEL_KIND_H
 
 #include "common/core/base/base.h"
 #include "common/core/optimizer/optimizer.h"

@@ -1,7 +1,7 @@
 /* One update of one block: old value and gradient to new value, out of place, or in place when the turn has written the
  * block before. */
-#ifndef SERVER_UPDATE_H
-#define SERVER_UPDATE_H
+#ifndef SERVER_CORE_MODEL_UPDATE_H
+#define SERVER_CORE_MODEL_UPDATE_H
 
 #include "common/core/base/base.h"
 

@@ -1,6 +1,6 @@
 /* Variables: their declarations, how they are cut, and where on this shard their blocks are. */
-#ifndef SERVER_VARIABLE_H
-#define SERVER_VARIABLE_H
+#ifndef SERVER_CORE_MODEL_VARIABLE_H
+#define SERVER_CORE_MODEL_VARIABLE_H
 
 #include "common/core/base/base.h"
 #include "common/core/base/hash.h"

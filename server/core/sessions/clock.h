@@ -37,8 +37,8 @@
  * highest round of all welcomes and sends it with its ticks, the first of them before anything else. A worker that
  * comes back from a lapse after another's goodbye is *late*: it finishes the round alone. Should the other come again
  * meanwhile, both are about to do the same, and the late one is taken along. */
-#ifndef SERVER_CLOCK_H
-#define SERVER_CLOCK_H
+#ifndef SERVER_CORE_SESSIONS_CLOCK_H
+#define SERVER_CORE_SESSIONS_CLOCK_H
 
 #include "common/core/base/base.h"
 

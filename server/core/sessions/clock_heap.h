@@ -3,8 +3,8 @@
  * large cluster starts: looking at all of them each time took half a minute.)
  *
  * session->held_clock orders it; session->rank says where a session is. */
-#ifndef SERVER_CLOCK_HEAP_H
-#define SERVER_CLOCK_HEAP_H
+#ifndef SERVER_CORE_SESSIONS_CLOCK_HEAP_H
+#define SERVER_CORE_SESSIONS_CLOCK_HEAP_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -17,8 +17,8 @@
  * Bits are kept in chunks of DATA_CURSOR_CHUNK blocks, in the order of data_steps_ordinal(); a chunk is one row,
  * written once per turn in the transaction of the updates that it records. Each names its step: the chunk of another
  * step has no bits. A new incarnation of the worker keeps all this, a new round (clock.h) begins from nothing. */
-#ifndef SERVER_DATA_STEPS_H
-#define SERVER_DATA_STEPS_H
+#ifndef SERVER_CORE_SESSIONS_DATA_STEPS_H
+#define SERVER_CORE_SESSIONS_DATA_STEPS_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

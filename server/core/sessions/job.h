@@ -1,6 +1,6 @@
 /* Jobs: which workers belong together, and by which rules. A job is made by its first hello and stays. */
-#ifndef SERVER_JOB_H
-#define SERVER_JOB_H
+#ifndef SERVER_CORE_SESSIONS_JOB_H
+#define SERVER_CORE_SESSIONS_JOB_H
 
 #include "common/core/base/base.h"
 #include "common/core/base/hash.h"

@@ -1,7 +1,7 @@
 /* Rendezvous of groups (common/core/cluster/rendezvous_core.h): shard 0 holds those of its cluster, for workers that
  * reduce among themselves. They live in memory alone: a worker that waits asks again after a restart. */
-#ifndef SERVER_RENDEZVOUS_SERVICE_H
-#define SERVER_RENDEZVOUS_SERVICE_H
+#ifndef SERVER_CORE_SESSIONS_RENDEZVOUS_SERVICE_H
+#define SERVER_CORE_SESSIONS_RENDEZVOUS_SERVICE_H
 
 #include "common/core/base/base.h"
 #include "proto/psd.pb-c.h"

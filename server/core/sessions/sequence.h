@@ -13,8 +13,8 @@
  * The fields are in struct session. Only last_seq, which pushes were resolved ahead of it (resolved_set.h), outcomes
  * other than OK, and the last tick and barrier outlive the process (session_row.h); what was pending comes again
  * (clock.h says what holds until it does). */
-#ifndef SERVER_SEQUENCE_H
-#define SERVER_SEQUENCE_H
+#ifndef SERVER_CORE_SESSIONS_SEQUENCE_H
+#define SERVER_CORE_SESSIONS_SEQUENCE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

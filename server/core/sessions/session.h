@@ -3,8 +3,8 @@
  *
  * Here: the session itself. hello.h admits workers, worker_exit.h ends them, sequence.h counts their messages exactly
  * once, clock.h says where they stand, session_row.h keeps it all in the store. */
-#ifndef SERVER_SESSION_H
-#define SERVER_SESSION_H
+#ifndef SERVER_CORE_SESSIONS_SESSION_H
+#define SERVER_CORE_SESSIONS_SESSION_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,6 +1,6 @@
 /* Sessions made from their rows (session_row.h). */
-#ifndef SERVER_SESSION_LOAD_H
-#define SERVER_SESSION_LOAD_H
+#ifndef SERVER_CORE_SESSIONS_SESSION_LOAD_H
+#define SERVER_CORE_SESSIONS_SESSION_LOAD_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,7 +1,7 @@
 /* The persisted row of a session, proto/store.proto's SessionRow: written in the transaction of the events that it
  * records, so that after a crash a message that comes again is known for what it was. Loaded by session_load.c. */
-#ifndef SERVER_SESSION_ROW_H
-#define SERVER_SESSION_ROW_H
+#ifndef SERVER_CORE_SESSIONS_SESSION_ROW_H
+#define SERVER_CORE_SESSIONS_SESSION_ROW_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,7 +1,7 @@
 /* Traffic over a reload, which makes variables and sessions again. Without memory they begin at 0, as after a
  * restart. */
-#ifndef SERVER_TRAFFIC_KEPT_H
-#define SERVER_TRAFFIC_KEPT_H
+#ifndef SERVER_CORE_SESSIONS_TRAFFIC_KEPT_H
+#define SERVER_CORE_SESSIONS_TRAFFIC_KEPT_H
 
 #include "common/core/base/base.h"
 #include "server/core/turn/traffic.h"

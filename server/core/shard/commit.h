@@ -7,8 +7,8 @@
  *     actions go out ◄── connections that took part are closed ◄── all is read again ◄── actions dropped ◄┘
  *
  * It calls all modules that have something to write, which is why it lies above them. */
-#ifndef SERVER_COMMIT_H
-#define SERVER_COMMIT_H
+#ifndef SERVER_CORE_SHARD_COMMIT_H
+#define SERVER_CORE_SHARD_COMMIT_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

@@ -1,6 +1,6 @@
 /* Draining: the shard stops. */
-#ifndef SERVER_DRAIN_H
-#define SERVER_DRAIN_H
+#ifndef SERVER_CORE_SHARD_DRAIN_H
+#define SERVER_CORE_SHARD_DRAIN_H
 
 struct shard;
 

@@ -13,8 +13,8 @@
  *         it was evicted ──────────────────────────────► FENCED
  *         it lapsed ───────────────────────────────────► LEASE_LAPSED
  */
-#ifndef SERVER_HELLO_H
-#define SERVER_HELLO_H
+#ifndef SERVER_CORE_SHARD_HELLO_H
+#define SERVER_CORE_SHARD_HELLO_H
 
 #include "common/core/auth/keyring.h"
 #include "common/core/base/base.h"

@@ -1,6 +1,6 @@
 /* Messages: every frame that a connection brings, handed to the module that it is for. */
-#ifndef SERVER_MESSAGE_H
-#define SERVER_MESSAGE_H
+#ifndef SERVER_CORE_SHARD_MESSAGE_H
+#define SERVER_CORE_SHARD_MESSAGE_H
 
 #include "server/core/shard/shard.h"
 

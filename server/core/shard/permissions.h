@@ -1,6 +1,6 @@
 /* Rights: which role a message takes. PROTOCOL.md, section 14, has the same table. Pure. */
-#ifndef SERVER_PERMISSIONS_H
-#define SERVER_PERMISSIONS_H
+#ifndef SERVER_CORE_SHARD_PERMISSIONS_H
+#define SERVER_CORE_SHARD_PERMISSIONS_H
 
 #include "common/core/auth/keyring.h"
 #include "common/core/wire/frame.h"

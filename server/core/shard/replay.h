@@ -6,8 +6,8 @@
  * It writes through turns as events do, and commits when one is full. Rows go to the store as they are, and before the
  * next update all is loaded again from there. Any damage of the log is an error with a sentence; then the store holds a
  * part of it and is to be thrown away. */
-#ifndef SERVER_REPLAY_H
-#define SERVER_REPLAY_H
+#ifndef SERVER_CORE_SHARD_REPLAY_H
+#define SERVER_CORE_SHARD_REPLAY_H
 
 #include "common/core/base/base.h"
 

@@ -1,6 +1,6 @@
 /* Answers to QUERY: what psctl shows. */
-#ifndef SERVER_REPORT_H
-#define SERVER_REPORT_H
+#ifndef SERVER_CORE_SHARD_REPORT_H
+#define SERVER_CORE_SHARD_REPORT_H
 
 #include "common/core/base/base.h"
 #include "proto/psd.pb-c.h"

@@ -1,7 +1,7 @@
 /* Shared by the modules of reports: a report that fills up. Entries are made in the event's arena and counted in bytes
  * as they would travel, so that a report always fits one frame. */
-#ifndef SERVER_REPORT_BUILDER_H
-#define SERVER_REPORT_BUILDER_H
+#ifndef SERVER_CORE_SHARD_REPORT_BUILDER_H
+#define SERVER_CORE_SHARD_REPORT_BUILDER_H
 
 #include "common/core/base/base.h"
 #include "proto/psd.pb-c.h"

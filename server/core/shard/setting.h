@@ -7,8 +7,8 @@
  * Declarations stay as they were (job->options, variable->declare): later hellos and declares are compared with them.
  * In force are job->age, job->bound and variable->optimizer. A change holds from the next update on; parked pulls that
  * a larger bound lets go leave with this turn. */
-#ifndef SERVER_SETTING_H
-#define SERVER_SETTING_H
+#ifndef SERVER_CORE_SHARD_SETTING_H
+#define SERVER_CORE_SHARD_SETTING_H
 
 #include "proto/psd.pb-c.h"
 #include "server/core/shard/shard.h"

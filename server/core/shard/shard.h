@@ -39,8 +39,8 @@
  *     workers      values: data_cursor, roster, worker_metrics ...
  *     store        where blocks and rows are kept
  */
-#ifndef SERVER_SHARD_H
-#define SERVER_SHARD_H
+#ifndef SERVER_CORE_SHARD_SHARD_H
+#define SERVER_CORE_SHARD_SHARD_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

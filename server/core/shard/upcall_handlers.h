@@ -1,6 +1,6 @@
 /* The functions that handle events of turns and connections (turn/upcalls.h). */
-#ifndef SERVER_UPCALL_HANDLERS_H
-#define SERVER_UPCALL_HANDLERS_H
+#ifndef SERVER_CORE_SHARD_UPCALL_HANDLERS_H
+#define SERVER_CORE_SHARD_UPCALL_HANDLERS_H
 
 #include "server/core/turn/upcalls.h"
 

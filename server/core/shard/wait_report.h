@@ -1,8 +1,8 @@
 /* Waits, and what each is for: pulls, pushes and barriers for other workers; declares, attaches, durable pushes, saves
  * and checkpoints for work of the shard itself; groups that form for their members. For reports and figures: nothing is
  * changed, no memory is taken. */
-#ifndef SERVER_WAIT_REPORT_H
-#define SERVER_WAIT_REPORT_H
+#ifndef SERVER_CORE_SHARD_WAIT_REPORT_H
+#define SERVER_CORE_SHARD_WAIT_REPORT_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"

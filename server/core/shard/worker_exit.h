@@ -6,8 +6,8 @@
  *     eviction ─► the same, and fenced ──────────┘                          where the job says so, they fail
  *
  * It calls sessions and training, which know nothing of each other here; so it lies above both. */
-#ifndef SERVER_WORKER_EXIT_H
-#define SERVER_WORKER_EXIT_H
+#ifndef SERVER_CORE_SHARD_WORKER_EXIT_H
+#define SERVER_CORE_SHARD_WORKER_EXIT_H
 
 struct shard;
 struct session;

@@ -1,7 +1,7 @@
 /* Facts about a store as a whole: its identity, which save counts, that a restore is under way. Each fact is one
  * message under a name, a row of STORE_SHARD. */
-#ifndef SERVER_METADATA_ROWS_H
-#define SERVER_METADATA_ROWS_H
+#ifndef SERVER_CORE_STORE_METADATA_ROWS_H
+#define SERVER_CORE_STORE_METADATA_ROWS_H
 
 #include <protobuf-c/protobuf-c.h>
 

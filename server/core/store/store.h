@@ -11,8 +11,8 @@
  * unref(). Keep snapshots short: no page that was freed after the oldest one began is used again while it is held.
  *
  * Nothing here blocks but for page faults. */
-#ifndef SERVER_STORE_H
-#define SERVER_STORE_H
+#ifndef SERVER_CORE_STORE_STORE_H
+#define SERVER_CORE_STORE_STORE_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

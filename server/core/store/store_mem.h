@@ -1,8 +1,8 @@
 /* A store in heap memory, for tests and the simulator. It can be made to fail, and to crash back to the last commit.
  *
  * For one thread: its readers, too, are for the thread that owns it. */
-#ifndef SERVER_STORE_MEM_H
-#define SERVER_STORE_MEM_H
+#ifndef SERVER_CORE_STORE_STORE_MEM_H
+#define SERVER_CORE_STORE_STORE_MEM_H
 
 #include "server/core/store/store.h"
 

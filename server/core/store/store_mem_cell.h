@@ -12,8 +12,8 @@
  * A version lives from the commit that made it to the one that replaced it. One that was replaced goes to the list of
  * the retired and is freed when no snapshot lies within its life. So what get() and snapshot_get() lent stays exactly
  * as long as the interface promises and no longer: under ASan, a reader that is late is found out. */
-#ifndef SERVER_STORE_MEM_CELL_H
-#define SERVER_STORE_MEM_CELL_H
+#ifndef SERVER_CORE_STORE_STORE_MEM_CELL_H
+#define SERVER_CORE_STORE_STORE_MEM_CELL_H
 
 #include "server/core/store/store_mem.h"
 

@@ -6,8 +6,8 @@
  * beyond it, since it waits at a later one or its metrics include later data, is not waited for. So workers that are
  * started again do not get out of step with the others, whatever they were killed in. The sums of the metrics when it
  * opens are kept. */
-#ifndef SERVER_BARRIER_H
-#define SERVER_BARRIER_H
+#ifndef SERVER_CORE_TRAINING_BARRIER_H
+#define SERVER_CORE_TRAINING_BARRIER_H
 
 #include "common/core/base/base.h"
 #include "common/core/base/hash.h"

@@ -6,8 +6,8 @@
  *
  * They go out in the order in which they came. An answer with values is made when it leaves, from the newest commit, as
  * always. */
-#ifndef SERVER_DURABLE_ACKS_H
-#define SERVER_DURABLE_ACKS_H
+#ifndef SERVER_CORE_TRAINING_DURABLE_ACKS_H
+#define SERVER_CORE_TRAINING_DURABLE_ACKS_H
 
 #include "common/core/base/base.h"
 #include "common/core/base/mutation.h"

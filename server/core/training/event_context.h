@@ -5,8 +5,8 @@
  *
  * Memory that it works in is the shard's (struct event_buffers) and is kept from event to event, since most are alike:
  * in the steady state nothing is allocated. The contents have no meaning once the event is over. */
-#ifndef SERVER_EVENT_CONTEXT_H
-#define SERVER_EVENT_CONTEXT_H
+#ifndef SERVER_CORE_TRAINING_EVENT_CONTEXT_H
+#define SERVER_CORE_TRAINING_EVENT_CONTEXT_H
 
 #include "common/core/base/base.h"
 #include "server/core/model/update.h"

@@ -5,8 +5,8 @@
  *     sequence_take_pending() ──► pending_block_done() ─┐
  *                                 pending_release() ────┴► pending_resolve() ──► redo log, answer, sequence_resolve()
  */
-#ifndef SERVER_PENDING_H
-#define SERVER_PENDING_H
+#ifndef SERVER_CORE_TRAINING_PENDING_H
+#define SERVER_CORE_TRAINING_PENDING_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

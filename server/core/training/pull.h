@@ -6,8 +6,8 @@
  *              ├── lapse, job says FAIL ──► STEP_FAILED
  *              └── connection gone: forgotten; the client asks again
  */
-#ifndef SERVER_PULL_H
-#define SERVER_PULL_H
+#ifndef SERVER_CORE_TRAINING_PULL_H
+#define SERVER_CORE_TRAINING_PULL_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

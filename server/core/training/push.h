@@ -1,7 +1,7 @@
 /* Pushes: everything about a frame is checked before anything is touched; then it is applied block by block, or joins
  * the sync steps of its step. */
-#ifndef SERVER_PUSH_H
-#define SERVER_PUSH_H
+#ifndef SERVER_CORE_TRAINING_PUSH_H
+#define SERVER_CORE_TRAINING_PUSH_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"

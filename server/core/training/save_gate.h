@@ -1,8 +1,8 @@
 /* The gate between saves and training: whether a save may begin, whether the clock of a checkpoint is there, and
  * whether pushes of the steps after it must wait until its instant has been. Requests, instants and ends: durability/.
  */
-#ifndef SERVER_SAVE_GATE_H
-#define SERVER_SAVE_GATE_H
+#ifndef SERVER_CORE_TRAINING_SAVE_GATE_H
+#define SERVER_CORE_TRAINING_SAVE_GATE_H
 
 #include "common/core/base/base.h"
 

@@ -7,8 +7,8 @@
  *
  * The mean is taken in worker order whatever the order of arrival, so that the bits are the same every time. Due sync
  * steps are closed as the turn's room allows (SHARD_WORK). */
-#ifndef SERVER_SYNC_STEP_H
-#define SERVER_SYNC_STEP_H
+#ifndef SERVER_CORE_TRAINING_SYNC_STEP_H
+#define SERVER_CORE_TRAINING_SYNC_STEP_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

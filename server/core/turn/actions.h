@@ -1,7 +1,7 @@
 /* Outgoing actions. They gather during a turn and are handed out after its commit; a turn that failed drops its own.
  * Acks are batched: one frame per connection and turn. */
-#ifndef SERVER_ACTIONS_H
-#define SERVER_ACTIONS_H
+#ifndef SERVER_CORE_TURN_ACTIONS_H
+#define SERVER_CORE_TURN_ACTIONS_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/frame.h"

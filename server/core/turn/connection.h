@@ -1,7 +1,7 @@
 /* Connections as the shard sees them: an id, the peer, and the requests that wait for an answer. The machine is drawn
  * in shard.h; CONN_CLOSING is one that is to be closed and whose frames are no longer handled. */
-#ifndef SERVER_CONNECTION_H
-#define SERVER_CONNECTION_H
+#ifndef SERVER_CORE_TURN_CONNECTION_H
+#define SERVER_CORE_TURN_CONNECTION_H
 
 #include "common/core/base/base.h"
 #include "common/core/base/hash.h"

@@ -1,7 +1,7 @@
 /* An answer with blocks, from the moment it may go out until it is first in line to be sent: only then are versions and
  * places read, from the newest commit, so that a queue of pulls holds no transaction. */
-#ifndef SERVER_DATA_H
-#define SERVER_DATA_H
+#ifndef SERVER_CORE_TURN_DATA_H
+#define SERVER_CORE_TURN_DATA_H
 
 #include "common/core/base/base.h"
 #include "server/core/turn/shard_types.h"

@@ -1,6 +1,6 @@
 /* Durations, counted by length, and the reasons for which requests wait here. Pure. */
-#ifndef SERVER_DURATIONS_H
-#define SERVER_DURATIONS_H
+#ifndef SERVER_CORE_TURN_DURATIONS_H
+#define SERVER_CORE_TURN_DURATIONS_H
 
 #include "common/core/base/base.h"
 

@@ -6,8 +6,8 @@
  *
  * says "no room for job 'train': shard 0 has 1024 jobs, and --jobs-max allows 1024", and counts. What is enforced by
  * the glue (descriptors, messages in memory) is counted there and comes with the query (struct shard_figures). */
-#ifndef SERVER_LIMIT_H
-#define SERVER_LIMIT_H
+#ifndef SERVER_CORE_TURN_LIMIT_H
+#define SERVER_CORE_TURN_LIMIT_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

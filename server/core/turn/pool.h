@@ -6,8 +6,8 @@
  *     pool_finish(&pool);                 // what is lent must be back
  *
  * Sizes are rounded up to one of four steps per power of two, so at most a fifth is lost. */
-#ifndef SERVER_POOL_H
-#define SERVER_POOL_H
+#ifndef SERVER_CORE_TURN_POOL_H
+#define SERVER_CORE_TURN_POOL_H
 
 #include "common/core/base/base.h"
 

@@ -1,6 +1,6 @@
 /* Rows that are messages: how jobs and variables are written to the store and what they are loaded through. */
-#ifndef SERVER_ROW_H
-#define SERVER_ROW_H
+#ifndef SERVER_CORE_TURN_ROW_H
+#define SERVER_CORE_TURN_ROW_H
 
 #include <protobuf-c/protobuf-c.h>
 

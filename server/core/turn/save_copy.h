@@ -1,7 +1,7 @@
 /* The memory of a shard_save (shard.h), which an action carries: names, and a copy of rows (durability/save_rows.h).
  * shard_save_free() frees it. */
-#ifndef SERVER_SAVE_COPY_H
-#define SERVER_SAVE_COPY_H
+#ifndef SERVER_CORE_TURN_SAVE_COPY_H
+#define SERVER_CORE_TURN_SAVE_COPY_H
 
 #include "common/core/base/base.h"
 #include "server/core/store/store.h"

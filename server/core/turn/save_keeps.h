@@ -4,8 +4,8 @@
  *     turn_touch(): save_keeps()? ──no──► the new value goes under the same key
  *                                 └─yes─► under the other one, and the old value is left: save_left(1)
  *     save_left.c, turn_unmove(), block_load(): a value that was left is gone, or found: save_left(-1), save_left(1) */
-#ifndef SERVER_SAVE_KEEPS_H
-#define SERVER_SAVE_KEEPS_H
+#ifndef SERVER_CORE_TURN_SAVE_KEEPS_H
+#define SERVER_CORE_TURN_SAVE_KEEPS_H
 
 #include "common/core/base/base.h"
 

@@ -1,6 +1,6 @@
 /* A shard's work and waits, recorded in its timeline, for psctl trace. */
-#ifndef SERVER_SHARD_TRACE_H
-#define SERVER_SHARD_TRACE_H
+#ifndef SERVER_CORE_TURN_SHARD_TRACE_H
+#define SERVER_CORE_TURN_SHARD_TRACE_H
 
 #include "common/core/base/base.h"
 #include "common/core/format/timeline.h"

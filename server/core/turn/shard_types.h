@@ -1,7 +1,7 @@
 /* A shard's inputs and outputs: configuration, events, actions and what these carry. It is the part of shard.h that
  * modules below shard/ use as well. */
-#ifndef SERVER_SHARD_TYPES_H
-#define SERVER_SHARD_TYPES_H
+#ifndef SERVER_CORE_TURN_SHARD_TYPES_H
+#define SERVER_CORE_TURN_SHARD_TYPES_H
 
 #include "common/core/auth/keyring.h"
 #include "common/core/base/base.h"

@@ -1,7 +1,7 @@
 /* Counters of a shard since its process began, for reports and metrics. They are those of stats_list.h; pushes and
  * pulls are counted by block. */
-#ifndef SERVER_STATS_H
-#define SERVER_STATS_H
+#ifndef SERVER_CORE_TURN_STATS_H
+#define SERVER_CORE_TURN_STATS_H
 
 #include "common/core/base/base.h"
 #include "common/core/model/age.h"

@@ -1,7 +1,7 @@
 /* Traffic: what one worker, or one variable, has sent and received, and how long requests waited for it, since the
  * process began: plain counters, raised where the shard's own are (stats.h). */
-#ifndef SERVER_TRAFFIC_H
-#define SERVER_TRAFFIC_H
+#ifndef SERVER_CORE_TURN_TRAFFIC_H
+#define SERVER_CORE_TURN_TRAFFIC_H
 
 #include "common/core/base/base.h"
 #include "server/core/turn/durations.h"

@@ -10,8 +10,8 @@
  *        └──────────────────────┼─────────────────────────────────────────────┘
  *                               └──► failed ──► aborted, all reloaded ──► (idle, next number)
  */
-#ifndef SERVER_TURN_H
-#define SERVER_TURN_H
+#ifndef SERVER_CORE_TURN_TURN_H
+#define SERVER_CORE_TURN_TURN_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

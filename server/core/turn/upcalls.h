@@ -9,8 +9,8 @@
  *                                                  disk, rendezvous, session: in this order
  *
  * The table is constant and the same for all shards. */
-#ifndef SERVER_UPCALLS_H
-#define SERVER_UPCALLS_H
+#ifndef SERVER_CORE_TURN_UPCALLS_H
+#define SERVER_CORE_TURN_UPCALLS_H
 
 #include "common/core/base/base.h"
 

@@ -9,8 +9,8 @@
  * again instead; a worker that had passed, and finds here that nothing has opened, comes again as well
  * (client/api/step_barrier.h). One case is left: where the others have received the sums before the power was lost, and
  * done further steps, those steps are in the sums that the worker that comes again receives. */
-#ifndef SERVER_BARRIER_OPENED_H
-#define SERVER_BARRIER_OPENED_H
+#ifndef SERVER_CORE_WORKERS_BARRIER_OPENED_H
+#define SERVER_CORE_WORKERS_BARRIER_OPENED_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"

@@ -1,6 +1,6 @@
 /* Cursors: a place in a worker's training data, as pushes and ticks name it. */
-#ifndef SERVER_DATA_CURSOR_H
-#define SERVER_DATA_CURSOR_H
+#ifndef SERVER_CORE_WORKERS_DATA_CURSOR_H
+#define SERVER_CORE_WORKERS_DATA_CURSOR_H
 
 #include "common/core/base/base.h"
 #include "proto/psd.pb-c.h"

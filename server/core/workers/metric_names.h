@@ -4,8 +4,8 @@
  *
  * Sums are over all workers, by index: two that call one index by different names would make a sum of neither. So names
  * are the same at all, or those of one go on where those of another end; hello.c handles others. */
-#ifndef SERVER_METRIC_NAMES_H
-#define SERVER_METRIC_NAMES_H
+#ifndef SERVER_CORE_WORKERS_METRIC_NAMES_H
+#define SERVER_CORE_WORKERS_METRIC_NAMES_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"

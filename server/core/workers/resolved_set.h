@@ -14,8 +14,8 @@
  * The numbers are those of the boot that the session's row names: a client that has numbered its messages again since,
  * after a welcome of a later boot, has no message among them. Outcomes other than OK are in the session's outcomes
  * (sequence.h). */
-#ifndef SERVER_RESOLVED_SET_H
-#define SERVER_RESOLVED_SET_H
+#ifndef SERVER_CORE_WORKERS_RESOLVED_SET_H
+#define SERVER_CORE_WORKERS_RESOLVED_SET_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

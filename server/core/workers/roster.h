@@ -5,8 +5,8 @@
  *     for (uint32_t task = roster_next(r, 0); task != ROSTER_END; task = roster_next(r, task + 1))
  *
  * visits them in order. */
-#ifndef SERVER_ROSTER_H
-#define SERVER_ROSTER_H
+#ifndef SERVER_CORE_WORKERS_ROSTER_H
+#define SERVER_CORE_WORKERS_ROSTER_H
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"

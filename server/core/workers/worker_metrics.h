@@ -7,8 +7,8 @@
  * they are and counts nothing twice. With them is kept up to where the task's data is in them, so that a worker that
  * takes the task over and does a step again knows whether it is counted. A new incarnation of the worker keeps both, a
  * new round (clock.h) begins from nothing. */
-#ifndef SERVER_WORKER_METRICS_H
-#define SERVER_WORKER_METRICS_H
+#ifndef SERVER_CORE_WORKERS_WORKER_METRICS_H
+#define SERVER_CORE_WORKERS_WORKER_METRICS_H
 
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"

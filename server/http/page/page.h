@@ -1,7 +1,7 @@
 /* The files of the page that psd serves, which are part of the program: server/http/page/embed.py makes them a table.
  */
-#ifndef SERVER_PAGE_H
-#define SERVER_PAGE_H
+#ifndef SERVER_HTTP_PAGE_PAGE_H
+#define SERVER_HTTP_PAGE_PAGE_H
 
 #include <stddef.h>
 

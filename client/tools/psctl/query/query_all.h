@@ -1,8 +1,8 @@
 /* Ask every shard the same thing at once, each over a connection of its own. Glue: threads around psclient.h.
  *
  * A shard that cannot be reached delays no other: its answer says why. */
-#ifndef CLIENT_TOOLS_QUERY_ALL_H
-#define CLIENT_TOOLS_QUERY_ALL_H
+#ifndef CLIENT_TOOLS_PSCTL_QUERY_QUERY_ALL_H
+#define CLIENT_TOOLS_PSCTL_QUERY_QUERY_ALL_H
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* How fast the shards' counters rise, from their reports at two times. A figure that cannot be known is NAN: there was
  * one time only, a shard did not answer, or it was restarted in between and counts from 0. Pure. */
-#ifndef CLIENT_TOOLS_TOP_RATES_H
-#define CLIENT_TOOLS_TOP_RATES_H
+#ifndef CLIENT_TOOLS_PSCTL_QUERY_RATES_H
+#define CLIENT_TOOLS_PSCTL_QUERY_RATES_H
 
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/psctl/query/report_fields.h"

@@ -1,7 +1,7 @@
 /* Reading the shards' reports, whose members are named as in psd.proto. One that is missing counts as 0 or "", as in
  * protobuf. Pure. */
-#ifndef CLIENT_TOOLS_VIEWS_REPORT_FIELDS_H
-#define CLIENT_TOOLS_VIEWS_REPORT_FIELDS_H
+#ifndef CLIENT_TOOLS_PSCTL_QUERY_REPORT_FIELDS_H
+#define CLIENT_TOOLS_PSCTL_QUERY_REPORT_FIELDS_H
 
 #include "client/tools/psctl/query/query_all.h"
 

@@ -1,6 +1,6 @@
 /* The tables of top's page. Each says how many rows it has, and prints those that fit. */
-#ifndef CLIENT_TOOLS_TOP_SECTIONS_H
-#define CLIENT_TOOLS_TOP_SECTIONS_H
+#ifndef CLIENT_TOOLS_PSCTL_TOP_SECTIONS_H
+#define CLIENT_TOOLS_PSCTL_TOP_SECTIONS_H
 
 #include "client/tools/psctl/query/rates.h"
 #include "client/tools/psctl/top/top.h"

@@ -9,8 +9,8 @@
  *     SHARD  MEMORY ...       rates.h: how fast counters rise
  *     JOB  WORKER  CLOCK ...
  *     JOB  VARIABLE ... */
-#ifndef CLIENT_TOOLS_TOP_TOP_H
-#define CLIENT_TOOLS_TOP_TOP_H
+#ifndef CLIENT_TOOLS_PSCTL_TOP_TOP_H
+#define CLIENT_TOOLS_PSCTL_TOP_TOP_H
 
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/shared/printer.h"

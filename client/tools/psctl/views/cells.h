@@ -1,6 +1,6 @@
 /* Cells that many views have, in readable units. Pure, but for the stream that is printed to. */
-#ifndef CLIENT_TOOLS_VIEWS_CELLS_H
-#define CLIENT_TOOLS_VIEWS_CELLS_H
+#ifndef CLIENT_TOOLS_PSCTL_VIEWS_CELLS_H
+#define CLIENT_TOOLS_PSCTL_VIEWS_CELLS_H
 
 #include "client/tools/shared/table.h"
 

@@ -1,6 +1,6 @@
 /* Whether a shard is fit to go on: for psctl status --check, and for what status colours. Pure. */
-#ifndef CLIENT_TOOLS_HEALTH_H
-#define CLIENT_TOOLS_HEALTH_H
+#ifndef CLIENT_TOOLS_PSCTL_VIEWS_HEALTH_H
+#define CLIENT_TOOLS_PSCTL_VIEWS_HEALTH_H
 
 #include "client/tools/psctl/query/query_all.h"
 

@@ -1,8 +1,8 @@
 /* The largest or busiest variables over all shards, from the shards' reports at one time or at two. With two, traffic
  * is ranked by its rise between them: variables that are busy now, not those that once were. Pure, but for the stream
  * that is printed to. */
-#ifndef CLIENT_TOOLS_VIEWS_RANKING_H
-#define CLIENT_TOOLS_VIEWS_RANKING_H
+#ifndef CLIENT_TOOLS_PSCTL_VIEWS_RANKING_H
+#define CLIENT_TOOLS_PSCTL_VIEWS_RANKING_H
 
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/shared/printer.h"

@@ -1,7 +1,7 @@
 /* What psctl shows: the shards' answers as tables for people or as one JSON document. Pure, but for the stream it
  * writes to. */
-#ifndef CLIENT_TOOLS_RENDER_H
-#define CLIENT_TOOLS_RENDER_H
+#ifndef CLIENT_TOOLS_PSCTL_VIEWS_RENDER_H
+#define CLIENT_TOOLS_PSCTL_VIEWS_RENDER_H
 
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/shared/printer.h"

@@ -1,6 +1,6 @@
 /* Every view of psctl, one file each: the shards' answers as tables. At least one shard was reached, but for status. */
-#ifndef CLIENT_TOOLS_VIEWS_VIEWS_H
-#define CLIENT_TOOLS_VIEWS_VIEWS_H
+#ifndef CLIENT_TOOLS_PSCTL_VIEWS_VIEWS_H
+#define CLIENT_TOOLS_PSCTL_VIEWS_VIEWS_H
 
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/shared/printer.h"

@@ -1,7 +1,7 @@
 /* A worker over all shards. Each of them counts it, perhaps a moment apart, so that what they count cannot be added up:
  * the worst that any of them reports is shown. Pure. */
-#ifndef CLIENT_TOOLS_VIEWS_WORKER_SUM_H
-#define CLIENT_TOOLS_VIEWS_WORKER_SUM_H
+#ifndef CLIENT_TOOLS_PSCTL_VIEWS_WORKER_SUM_H
+#define CLIENT_TOOLS_PSCTL_VIEWS_WORKER_SUM_H
 
 #include "client/tools/psctl/query/report_fields.h"
 
