@@ -1,4 +1,4 @@
-/* One timer: each time it looks how far things are. */
+/* One timer: each time it checks the progress. */
 #include "tests/sim/admin.h"
 
 #include <endian.h>
@@ -259,14 +259,14 @@ may_restore(const struct admin *a)
 static void
 admin_restore(struct admin *a)
 {
-    a->faults->powers++; /* who is lost from now on may not be known to a shard */
+    a->faults->powers++; /* a worker that is lost from now on may not be known to a shard */
     a->state = ADMIN_RESTORES;
     set_restoring(a, true);
     for (uint32_t i = 0; i < a->model->shards && !a->sim->failed; i++)
         admin_give(a, i);
 }
 
-/* True when the shard is through; who is not, and does nothing about it, is asked again. */
+/* True when the shard is done; a shard that is not, and does nothing about it, is asked again. */
 static bool
 look_after(struct admin *a, uint32_t shard)
 {

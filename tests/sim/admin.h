@@ -6,11 +6,11 @@
  *          └────────────────────────┴───────────────────────────────────────────────────────────────┘
  *
  * The checkpoint is one instant of each shard, read off its committed state; the shards get it as their glue would open
- * it from files. Who is killed on the way is given it again, as is one that refused for its disk.
+ * it from files. A shard that is killed on the way is given it again, as is one that refused because of its disk.
  *
  * It chooses a moment at which all workers are there, and lets none of them leave before all is done: a job that goes
- * back while some have gone would wait for them. Nor does a machine lose its power then: what its disk has is of before
- * (a unit test has that). */
+ * back after some have left would wait for them. No machine loses its power then: its disk holds the state from before
+ * (a unit test covers that). */
 #ifndef TESTS_SIM_ADMIN_H
 #define TESTS_SIM_ADMIN_H
 
@@ -38,12 +38,12 @@ struct admin {
     struct faults *faults;
     struct node_shard *shards;
     struct node_worker *workers;
-    uint64_t random; /* its own: runs without it are as they were */
+    uint64_t random; /* its own, so that runs without an admin stay the same */
     struct sim_timer timer;
     enum admin_state state;
     struct checkpoint manifest;
     struct admin_values values[MODEL_VARS_MAX];
-    uint64_t boot[MODEL_SHARDS_MAX]; /* of what each was given last */
+    uint64_t boot[MODEL_SHARDS_MAX]; /* of the checkpoint that each was given last */
 };
 
 /* Whether a run of this seed has one. */

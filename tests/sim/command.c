@@ -65,7 +65,7 @@ command_fresh_seed(void)
     return text != NULL ? command_number(text, UINT64_MAX) : (uint64_t)time(NULL) * 1000;
 }
 
-/* The cores make the mistake of this name. */
+/* The cores then have the bug of this name. */
 static void
 command_plant(const char *name)
 {
@@ -125,7 +125,7 @@ command_watch(struct command_runs *runs)
 {
     signal(SIGABRT, command_ended);
     signal(SIGSEGV, command_ended);
-    signal(SIGTERM, command_ended); /* by who lost patience */
+    signal(SIGTERM, command_ended); /* by a user or script that waited too long */
     if (runs->fresh)
         printf("PSD_TEST_SEED=%" PRIu64 "\n", runs->seed);
     fflush(stdout);

@@ -1,5 +1,5 @@
-/* What the command lines of both simulators share: options that both have, words and numbers read strictly, how many
- * seeds are run, bugs that are put in, and the command that repeats a run, printed also when something ends the
+/* Shared by the command lines of both simulators: options that both have, words and numbers read strictly, how many
+ * seeds are run, bugs that are planted, and the command that repeats a run, printed also when something ends the
  * process in the middle of one.
  *
  *     command_begin(&runs, argv[0], usage, bugs);
@@ -26,7 +26,7 @@
 struct command_runs {
     uint64_t seed; /* the first */
     uint64_t runs, seconds;
-    bool fresh; /* of seeds that nobody has seen, with other faults each time */
+    bool fresh; /* of new seeds, with other faults each time */
     bool trace; /* all lines of a run */
     time_t begin;
 };
@@ -55,7 +55,7 @@ uint64_t command_number(const char *text, uint64_t max);
 /* Prints the usage and ends the process: well when it was asked for. */
 _Noreturn void command_usage(bool asked);
 
-/* The runs begin: a fresh seed is told, and what ends the process prints the command that repeats the run. */
+/* The runs begin: a fresh seed is printed, and whatever ends the process prints the command that repeats the run. */
 void command_watch(struct command_runs *runs);
 bool command_goes_on(const struct command_runs *runs, uint64_t done);
 

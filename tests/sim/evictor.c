@@ -1,4 +1,5 @@
-/* One look after the other: what is answered is collected, who is to hang is kept from running, then the next state. */
+/* One look after the other: answers are collected, the worker that is to hang is kept from running, then the next
+ * state. */
 #include "tests/sim/evictor.h"
 
 #include "common/core/wire/wire.h"
@@ -8,11 +9,11 @@
 #define PER_MILLE        200 /* runs that have one */
 #define EVICTIONS_MAX    4
 #define LOOK_US          (250 * SIM_MS)
-#define STOP_US          (2 * LOOK_US) /* a look keeps who hangs from running for so long */
+#define STOP_US          (2 * LOOK_US) /* a look keeps a hanging worker from running for so long */
 #define WAIT_US_MAX      (3 * SIM_SECOND)
 #define HANG_US_MAX      (2 * SIM_SECOND)  /* before */
 #define KEEP_US_MAX      (10 * SIM_SECOND) /* and after the eviction */
-#define JOINS_US         (2 * SIM_SECOND)  /* a process that does not get in for so long wants help */
+#define JOINS_US         (2 * SIM_SECOND)  /* a process that is not let in for so long needs help */
 #define PATIENT_PER_CENT 50
 #define HANG_PER_CENT    60
 #define LONG_PER_CENT    60
@@ -69,7 +70,7 @@ ask_shards(struct evictor *v)
             evictor_ask(v, i);
 }
 
-/* A shard that knows no such worker waits for it to come: it is not to be kept from that. */
+/* A shard that knows no such worker waits for it to join, which it must be able to do. */
 static void
 evictor_collect(struct evictor *v, const struct worker_op *o)
 {
@@ -136,7 +137,7 @@ evictor_choose(struct evictor *v)
     v->long_hang = v->hangs && long_hang;
 }
 
-/* ---- Who hangs ---- */
+/* ---- Hanging workers ---- */
 
 static bool
 others_over(const struct evictor *v)
@@ -147,7 +148,7 @@ others_over(const struct evictor *v)
     return true;
 }
 
-/* When a shard came back older it may not know this worker, and waits for it; who restores wants all to be there. */
+/* When a shard came back older it may not know this worker, and waits for it; a restore requires all workers. */
 static bool
 hangs_on(const struct evictor *v)
 {

@@ -1,14 +1,14 @@
-/* The administrator of a simulated cluster who ends workers' sessions, as `psctl evict` does: a process of its own,
+/* The administrator of a simulated cluster that ends workers' sessions, as `psctl evict` does: a process of its own,
  * which asks all shards, and sometimes one alone.
  *
  *     EVICTOR_WAITS ─── time ──► EVICTOR_HANGS ─── time ──► EVICTOR_ASKS ─── all answered ──► EVICTOR_KEEPS ─── end ──┐
  *          ▲    its worker does not run from here ...                                            ... to here         │
  *          └─────────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
- * Whom it evicts may work as ever, or hang: then it is stopped for a while before and after, or until all others are
- * over, who must not wait for it; what it had sent arrives late, and it hears what became of it when it runs again. In
- * some runs one worker's lease is longer than anybody waits, and nobody but the evictor helps the others when it hangs,
- * or its next process when the last one's connection seems to be there still. */
+ * The worker that it evicts may work as usual, or hang: then it is stopped for a while before and after, or until all
+ * others are over, which must not wait for it; messages that it had sent arrive late, and it learns of the eviction
+ * when it runs again. In some runs one worker's lease is longer than any wait, and only the evictor can help the others
+ * when it hangs, or its next process when the last one's connection still seems open. */
 #ifndef TESTS_SIM_EVICTOR_H
 #define TESTS_SIM_EVICTOR_H
 
@@ -27,7 +27,7 @@ struct evictor {
     uint64_t until_us;    /* it is in this state so long */
     uint32_t left;        /* evictions to come */
     uint32_t patient;     /* the worker with the long lease; UINT32_MAX: none */
-    uint32_t task;        /* whom it is about to evict */
+    uint32_t task;        /* the worker that it is about to evict */
     uint64_t incarnation; /* that it had then */
     uint32_t losses;      /* that shards had had then */
     bool hangs, long_hang;

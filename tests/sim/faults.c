@@ -123,7 +123,7 @@ fault_silence(struct faults *f)
     net_silence(c, directions);
 }
 
-/* Nobody reaches the shard for a while: what is open is cut, dials are not answered. */
+/* The shard cannot be reached for a while: open connections are cut, dials are not answered. */
 static void
 fault_hide(struct faults *f)
 {
@@ -144,7 +144,7 @@ fault_hold(struct faults *f)
     node_worker_hold(w, sim_below(f->sim, 2 * (uint64_t)w->profile.lease_ms * SIM_MS));
 }
 
-/* Else nothing is ever logged. */
+/* Otherwise nothing is ever logged. */
 static bool
 any_durable(const struct faults *f)
 {
@@ -154,8 +154,8 @@ any_durable(const struct faults *f)
     return false;
 }
 
-/* A process dies that has logged what its disk does not have. The next one is there at once, workers send again what
- * was not answered, and then the machine's power fails: the disk syncs nothing until then. */
+/* A process dies after logging records that its disk does not have. The next one starts at once, workers send
+ * unanswered messages again, and then the machine's power fails: the disk syncs nothing until then. */
 static void
 kill_then_power(struct faults *f, struct node_shard *s, enum node_shard_kill when, uint64_t down_us)
 {
@@ -172,7 +172,7 @@ kill_then_power(struct faults *f, struct node_shard *s, enum node_shard_kill whe
     sim_in(f->sim, &follow->patience, ADAPTIVE_SPIN_US);
 }
 
-/* Who pushes durably may have gone, or be at other shards; and while a kill is planned, no other is. */
+/* The workers that push durably may have left, or use other shards; and only one kill is planned at a time. */
 static void
 patience_ends(struct sim_timer *t)
 {
@@ -194,7 +194,7 @@ fault_kill(struct faults *f)
         node_shard_kill(s, when, LOSS_NONE, f->follows ? down_us % AT_ONCE_US : down_us);
 }
 
-/* Who has gone, and is not known to the disk, would be waited for for ever. */
+/* The others would wait for ever for a worker that has left and is not known to the disk. */
 static bool
 anybody_forgotten(const struct faults *f, const struct node_shard *s, bool disk)
 {
@@ -262,7 +262,7 @@ fault_crash(struct faults *f)
     bool stays = w->joined_before && f->powers == 0 && f->lost_workers + 1 < f->workers_len && sim_chance(f->sim, 100);
 
     if (w->core == NULL)
-        return; /* who never joined is waited for by everybody, so it comes back */
+        return; /* all others wait for a worker that never joined, so it comes back */
     f->lost_workers += stays;
     node_worker_crash(w, silent, stays ? UINT64_MAX : draw_down(f, 10 * SIM_SECOND));
 }
@@ -298,8 +298,8 @@ fault_comes(struct sim_timer *t)
     else
         cuts[sim_below(f->sim, ARRAY_LEN(cuts))](f);
     f->came++;
-    /* Also behind the last: fewer faults change nothing before. Some follow on the heels: what one left half done
-     * meets the next. */
+    /* Also behind the last: fewer faults change nothing before. Some follow at once, while the effects of the one
+     * before are still there. */
     next_us = sim_below(f->sim, sim_chance(f->sim, f->burst_per_mille) ? BURST_US : 2 * f->every_us);
     if (--f->left > 0)
         sim_in(f->sim, t, next_us);

@@ -1,4 +1,4 @@
-/* What goes wrong in a run, and when: a few faults at random times, each of a kind that the level allows. */
+/* The faults of a run and their times: a few at random times, each of a kind that the level allows. */
 #ifndef TESTS_SIM_FAULTS_H
 #define TESTS_SIM_FAULTS_H
 
@@ -17,10 +17,10 @@ enum sim_faults {
     FAULTS_LEVELS
 };
 
-/* Power loss on the heels of a kill, for each shard. */
+/* Power loss right after a kill, for each shard. */
 struct faults_follow {
     struct sim_timer timer;
-    struct sim_timer patience; /* with a kill that waits for a record: there may come none any more */
+    struct sim_timer patience; /* for a kill that waits for a record, which may never come */
     enum node_shard_kill otherwise;
     struct faults *faults;
     struct node_shard *shard;
@@ -40,8 +40,8 @@ struct faults {
     uint32_t most; /* 0: as drawn */
     uint32_t left, came;
     uint32_t lost_workers; /* that do not come back: at least one does */
-    uint32_t powers;       /* losses: who is lost after one may not be known to any disk */
-    uint64_t random;       /* for what follows a kill: its own, so that runs without it are as they were */
+    uint32_t powers;       /* losses: a worker that is lost after one may not be known to any disk */
+    uint64_t random;       /* for faults that follow a kill: its own, so that runs without them stay the same */
     bool follows;
     struct faults_follow follow[MODEL_SHARDS_MAX];
 };

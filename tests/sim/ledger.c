@@ -200,7 +200,7 @@ outcome_of(const struct ledger_push *p, enum ps_err result)
     return PUSH_UNKNOWN;
 }
 
-/* In sync a worker that comes back finds its earlier incarnation's gradient of this step in the gather, and that one
+/* In sync a worker that comes back finds its earlier incarnation's gradient of this step in the sync step, and that one
  * stays: the task's gradient is counted, if not this one. */
 static bool
 same_step(const struct ledger *l, const struct ledger_push *earlier, const struct ledger_push *p)
@@ -259,7 +259,7 @@ ledger_push_done(struct ledger *l, uint32_t push, enum ps_err result)
     p->result = result;
     p->outcome = outcome_of(p, result);
     l->counts.unknown += p->outcome == PUSH_UNKNOWN;
-    if (p->broken && result == PS_OK && !p->has_cursor) /* what an earlier process has pushed is not looked at */
+    if (p->broken && result == PS_OK && !p->has_cursor) /* pushes of an earlier process are not looked at */
         sim_fail(l->sim, "a gradient with NaN was accepted");
     check_outcome(l, push);
 }
@@ -289,7 +289,7 @@ ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint
     return (uint32_t)l->pulls_len++;
 }
 
-/* versions[b] holds what was committed when the pull began; now, what it got. */
+/* versions[b] holds what was committed when the pull began; now, those that it got. */
 static void
 check_pulled_block(struct ledger *l, struct ledger_pull_state *p, uint32_t b, const float *values, uint64_t lowest,
                    uint64_t highest)
@@ -335,9 +335,9 @@ check_pushed_value(struct ledger *l, const struct ledger_pull_state *p)
     }
 }
 
-/* SSP holds back by the slowest of all workers, also of those that are not there yet; they will begin where this run of
- * the job began. With faults an incarnation may have come and lapsed unknown to itself, and a goodbye got lost, so that
- * the next run looked like the rest of this one. */
+/* SSP holds back by the slowest of all workers, also of those that have not joined yet; they will begin where this run
+ * of the job began. With faults an incarnation may have joined and lapsed without knowing it, and a goodbye may be
+ * lost, so that the next run looks like the rest of this one. */
 static void
 check_begins_together(struct ledger *l, const struct ledger_pull_state *p)
 {
@@ -367,7 +367,7 @@ ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t low
         low = MIN(low, p->versions[b]);
         high = MAX(high, p->versions[b]);
     }
-    /* When a shard came back older meanwhile, the client may have forgotten what it knew of versions. */
+    /* When a shard came back older meanwhile, the client may have discarded the versions that it knew. */
     if ((low != lowest || high != highest) && memcmp(p->epochs, l->epoch, sizeof p->epochs) == 0)
         sim_fail(l->sim, "w%u pulled %s: versions %" PRIu64 " to %" PRIu64 ", and believes %" PRIu64 " to %" PRIu64,
                  p->task, l->model->vars[p->var].name, low, high, lowest, highest);
@@ -390,8 +390,8 @@ ledger_barrier(struct ledger *l, uint32_t task, uint32_t number)
     l->barriers[number].came[task] = true;
 }
 
-/* Who was lost in the run before and comes again may be ending that one, where the others have finished: a new run
- * begins, and waits for all, only where all had finished. */
+/* A worker that was lost in the run before and comes back may be finishing that one after the others: a new run begins,
+ * and waits for all, only where all had finished. */
 static bool
 all_finished_before(const struct ledger *l, uint32_t round)
 {
@@ -402,7 +402,7 @@ all_finished_before(const struct ledger *l, uint32_t round)
 }
 
 /* A worker that was lost when it had finished (its goodbye was, too) and comes again belongs to the round that it was
- * lost in: the others have finished that, and are not waited for before one of them begins the next. */
+ * lost in: the others have finished that, and it does not wait for them before one of them begins the next. */
 void
 ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint32_t number)
 {
@@ -423,7 +423,7 @@ must_hold(const struct ledger *l, uint32_t shard, const struct ledger_pull_state
     if (l->model->mode == PS_SYNC)
         return push->clock < p->clock;
     /* SSP: a reader sees at least all updates of clocks before its own minus the bound (Ho et al., 2013). One that
-     * joins later starts at the slowest clock then, also when it is its session that was lost. */
+     * joins later starts at the slowest clock then, also when its own session was lost. */
     return l->model->mode == PS_SSP && MAX(push->clock, l->floor[shard][push->task]) + l->bound_max < p->clock;
 }
 

@@ -1,5 +1,6 @@
-/* The ledger: what the cluster must hold, recomputed from what workers pushed and what they were told. It looks at the
- * store after every commit, so it knows every state that anybody may have seen, and who was counted in it.
+/* The ledger: the values that the cluster must hold, recomputed from the workers' pushes and the answers to them. It
+ * looks at the store after every commit, so it knows every state that a worker may have seen, and the pushes counted in
+ * it.
  *
  * It checks
  *   - each commit: async and ssp: every digit is 0 or 1, none goes away, their number is the version (each push counted
@@ -15,8 +16,8 @@
  *   - metrics: each step is in its worker's sums once (ledger_tally.c);
  *   - each age: a push that was older than the cutoff is not counted;
  *   - each set: what is in force was asked for, and holds from then on (ledger_setting.c);
- *   - barriers: who passes has waited for all;
- *   - evictions: who was evicted is heard no more (ledger_evict.c).
+ *   - barriers: a worker that passes has waited for all;
+ *   - evictions: a shard accepts nothing more from an evicted worker (ledger_evict.c).
  *
  * Failures go to sim_fail(). */
 #ifndef TESTS_SIM_LEDGER_H
@@ -32,7 +33,7 @@ struct ledger;
 
 struct ledger_config {
     bool may_lapse; /* the run has faults that may end a worker's lease */
-    bool evictions; /* somebody evicts workers */
+    bool evictions; /* an evictor evicts workers */
 };
 
 struct ledger *ledger_new(struct sim *s, const struct sim_model *m, const struct ledger_config *config);
@@ -43,24 +44,24 @@ void ledger_free(struct ledger *l); /* accepts NULL */
 /* A shard called this variable by this id. */
 void ledger_declared(struct ledger *l, uint32_t shard, uint32_t id, const char *name, struct store *store);
 
-/* A push for a block arrived, with the version that it says it was computed from. Of jobs with
- * digits. The block's length. */
+/* A push for a block arrived, with the version that it claims to be computed from. Of jobs with digits. The block's
+ * length. */
 uint32_t ledger_push_arrived(struct ledger *l, uint32_t shard, uint32_t id, uint32_t block, const float *gradient,
                              uint64_t from);
 
-/* After every commit, before anybody hears of it. */
+/* After every commit, before any answer leaves. */
 void ledger_commit(struct ledger *l, uint32_t shard, struct store *store);
 
 /* A durable push of this example came where durable pushes are refused. */
 void ledger_turned_away(struct ledger *l, uint32_t task, const struct ps_cursor *example);
 
-/* A shard said that this worker's lease lapsed, or may have said so and crashed. */
+/* A shard reported that this worker's lease lapsed, or may have reported it before a crash. */
 void ledger_lapsed(struct ledger *l, uint32_t task);
 void ledger_crashed(struct ledger *l, uint32_t shard);
 
 /* The incarnation of this worker that is live there by what was committed last; 0: none is. */
 uint64_t ledger_live(const struct ledger *l, uint32_t shard, uint32_t task);
-/* The shard said that it has evicted a worker, who was found live; incarnation: ledger_live()'s when it was asked. */
+/* The shard reported that it has evicted a worker, which was live; incarnation: ledger_live()'s when it was asked. */
 void ledger_evicted(struct ledger *l, uint32_t shard, uint32_t task, uint64_t incarnation);
 /* A hello's answer: PS_OK: a welcome. */
 void ledger_greeted(struct ledger *l, uint32_t shard, uint32_t task, uint64_t incarnation, enum ps_err code);
@@ -83,19 +84,19 @@ void ledger_disk_lost(struct ledger *l, uint32_t shard);
  * durable pushes after it; those that were acknowledged as durable must be among them. */
 void ledger_lost(struct ledger *l, uint32_t shard, struct store *live);
 
-/* The admin takes a checkpoint of all shards, at this moment; false: it would not be whole, for some block has not
- * been seen. It is of no use any more when a shard came back older since. */
+/* The admin takes a checkpoint of all shards, at this moment; false: it would be incomplete, as some block has not been
+ * seen. It cannot be used after a shard came back older. */
 bool ledger_checkpoint(struct ledger *l);
-/* Whether it may be restored: of no push that it may hold does a worker still wait for the outcome, which it would send
- * again. */
+/* Whether it may be restored: no worker still waits for the outcome of a push that it may hold, since that would be
+ * sent again. */
 bool ledger_checkpoint_usable(const struct ledger *l);
 /* The next commit of this shard that shows this boot must show that checkpoint, block by block. */
 void ledger_restore_begins(struct ledger *l, uint32_t shard, uint64_t boot);
-/* The data of this boot began with a restore: it knows nothing of the pushes of before. */
+/* The data of this boot began with a restore: it does not know the pushes from before. */
 bool ledger_boot_restored(const struct ledger *l, uint64_t boot);
 
 /* Whether this worker's process of this round can be lost without a trace, so that the others wait for it for ever: it
- * has gone, and the disk does not know it. */
+ * has left, and the disk does not know it. */
 bool ledger_may_forget(const struct ledger *l, uint32_t shard, uint32_t task);
 
 /* A block that a shard calls by this id. False: the shard knows no such id. */
@@ -104,10 +105,10 @@ struct ledger_place {
 };
 bool ledger_place(const struct ledger *l, uint32_t shard, uint32_t id, uint32_t block, struct ledger_place *out);
 
-/* What became of one frame of a worker's pushes at this clock: it is in the blocks; it was, until their shard came back
+/* The fate of one frame of a worker's pushes at this clock: it is in the blocks; it was, until their shard came back
  * older; or they cannot tell. */
 enum ledger_fate { LEDGER_KEPT, LEDGER_GONE, LEDGER_UNREPORTED };
-/* The worker heard that the push of these blocks was refused. */
+/* The worker was told that its push to these blocks was refused. */
 void ledger_refused(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
                     size_t n);
 
@@ -123,15 +124,15 @@ enum ledger_fate ledger_fate(const struct ledger *l, uint32_t task, uint32_t lif
 void ledger_starts(struct ledger *l, uint32_t task, uint32_t round);
 /* A new incarnation of a task is welcome everywhere: its number. */
 uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round, uint64_t incarnation, uint64_t clock);
-/* A shard's session of this task is at this clock: where a worker that is not so far is taken to be. */
+/* A shard's session of this task is at this clock, which then counts as the clock of a worker that is behind it. */
 void ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t clock);
-/* It is about to; from now on the others of a shard that forgot it would wait for ever. */
+/* The worker is about to leave; if a shard forgot it from now on, the others would wait for ever. */
 void ledger_leaves(struct ledger *l);
 bool ledger_anybody_leaves(const struct ledger *l);
 void ledger_finished(struct ledger *l, uint32_t task, uint32_t round);
 /* All its ticks are answered, and it leaves: steps up to there are in its metrics. */
 void ledger_settled(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);
-/* It goes on in its data where the shards say. */
+/* It continues in its data at the shards' position. */
 void ledger_resumes(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);
 
 /* A push begins: its id. broken: every block of its gradient is to hold a NaN. */
@@ -165,7 +166,7 @@ void ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint
 
 /* ---- At the end ---- */
 
-/* What a shard's store holds in the end, also where no version says that it changed. */
+/* A final check of a shard's store, also of blocks whose version has not changed. */
 void ledger_last(struct ledger *l, uint32_t shard, struct store *store);
 void ledger_final(struct ledger *l);
 
@@ -176,7 +177,7 @@ struct ledger_counts {
     uint64_t saves, lost; /* complete; updates of blocks that a power loss or a restore took back */
     uint64_t restores;    /* of a shard each */
     uint64_t evictions;   /* the same */
-    uint64_t fenced;      /* hellos of who was evicted */
+    uint64_t fenced;      /* hellos of evicted workers */
 };
 void ledger_counts(const struct ledger *l, struct ledger_counts *out);
 

@@ -1,4 +1,4 @@
-/* Committed states: what changed with a commit, and whether it may have changed so.
+/* Committed states: the changes of a commit, and whether they are allowed.
  *
  * async and ssp: the digits of a block are read off its weights. Each that is new belongs to this commit; together they
  * are as many as the version rose.
@@ -259,7 +259,7 @@ struct search {
     uint32_t chosen_len, wanted;
 };
 
-/* What a gradient is multiplied by as it joins. */
+/* The factor of a gradient as it joins the sum. */
 static float
 joining_scale(const struct search *x, uint64_t number)
 {
@@ -397,7 +397,7 @@ static bool
 enough_gradients(struct ledger *l, const struct search *x)
 {
     if (l->config.may_lapse || x->chosen_len == l->model->quorum || !ledger_all_joined(l, x->clock))
-        return true; /* who never joined is not waited for by k of n */
+        return true; /* k of n does not wait for a worker that never joined */
     sim_fail(l->sim, "%s version %" PRIu64 " is the mean of %u gradients, not of %u", ledger_block_name(l, x->b),
              x->version, x->chosen_len, l->model->quorum);
     return false;
@@ -546,7 +546,7 @@ ledger_block_of(struct ledger *l, uint32_t shard, const struct store_key *key)
 struct visit {
     struct ledger *l;
     uint32_t shard;
-    bool all; /* also what seems not to have changed */
+    bool all; /* also blocks that seem unchanged */
 };
 
 /* While a save runs a block may lie there twice, and the newer one is it. */
@@ -577,7 +577,7 @@ visit_newest(void *arg, const struct store_key *key, struct span value)
     struct block_state *b = ledger_block_of(l, v->shard, key);
 
     if (b == NULL || key->generation != b->look_generation)
-        return true; /* nobody was told its id, so nobody pushed to it; or left behind */
+        return true; /* no worker knows its id, so none pushed to it; or left behind */
     if (b->shard != v->shard || head->len != b->len || head->var != key->var || head->block != key->block)
         sim_fail(l->sim, "s%u holds a block that is not its own: variable %u block %u of %u", v->shard, key->var,
                  key->block, head->len);
@@ -634,7 +634,7 @@ ledger_last(struct ledger *l, uint32_t shard, struct store *store)
     ledger_block_look(l, shard, store, true);
 }
 
-/* True when that is new. */
+/* True when the id is new. */
 static bool
 know_id(struct ledger *l, uint32_t shard, uint32_t id, const char *name)
 {

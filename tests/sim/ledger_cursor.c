@@ -1,5 +1,5 @@
-/* Examples: what a worker's data cursor passes, one a step. Whichever process of the worker takes a step's place in the
- * data, each block counts that step once.
+/* Examples: the places that a worker's data cursor passes, one a step. Whichever process of the worker takes a step's
+ * place in the data, each block counts that step once.
  *
  *     positions   1    2    3    4    5
  *     process 1   ├────┼────┼──► killed: some blocks count step 3
@@ -16,9 +16,9 @@ ledger_same_example(const struct ledger_push *x, const struct ledger_push *y)
            x->cursor.epoch == y->cursor.epoch && x->cursor.position == y->cursor.position;
 }
 
-/* A round of the job begins from nowhere. Mostly that is a run of the worker's, an epoch here; but a shard that has
- * lost its disk, and with it what round the job was in, hears of it from who came before the loss, and who came after
- * it is in an earlier one until it joins again. */
+/* A round of the job begins without a cursor. Mostly that is a run of the worker's, an epoch here; but a shard that has
+ * lost its disk, and with it the job's round, learns the round from workers that joined before the loss, and a worker
+ * that joined after it is in an earlier one until it joins again. */
 void
 ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t number)
 {
@@ -88,7 +88,7 @@ check_example(struct ledger *l, uint32_t task, const struct ps_cursor *at)
         }
 }
 
-/* What lies before its place is in every block, as long as no shard came back older. */
+/* Every step before its place is in every block, as long as no shard came back older. */
 void
 ledger_resumes(struct ledger *l, uint32_t task, const struct ps_cursor *cursor)
 {

@@ -1,13 +1,13 @@
-/* What survives power loss. The ledger remembers every block as it was at the instant of a save; when the save is on
- * disk, that is what a shard may come back with, and:
+/* The pushes that survive power loss. The ledger remembers every block as it was at the instant of a save; when the
+ * save is on disk, a shard may come back with that state, and:
  *
  *     async, ssp   of the pushes counted after it, those that survive were durable and counted before; sums do not
  *                  depend on the order
  *     sync         a step survives when one of its pushes was durable: the surviving steps, in their order, are taken
  *                  again from the instant's weights and slots, and must give the same bits
  *
- * Every push that a worker was told to be durable is among them. The rest is lost: a block's history ends there (its
- * states are gone), and begins a new epoch. */
+ * Every push that was acknowledged to its worker as durable is among them. The rest is lost: a block's history ends
+ * there (its states are gone), and begins a new epoch. */
 #include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ visit_saved(void *arg, const struct store_key *key, struct span value)
         return true;
     b->look = l->looks;
     if (!b->pending.seen && head->version == 0)
-        return true; /* nobody had heard of it */
+        return true; /* no worker knew of it */
     if (head->version != b->pending.version || ledger_hash((const float *)(head + 1), b->len) != b->pending.hash)
         sim_fail(l->sim, "%s was saved as version %" PRIu64 ", and at the save's instant it was %s version %" PRIu64,
                  ledger_block_name(l, b), head->version, head->version == b->pending.version ? "another" : "of",
@@ -139,7 +139,7 @@ ledger_losses(const struct ledger *l)
 bool
 ledger_may_forget(const struct ledger *l, uint32_t shard, uint32_t task)
 {
-    /* After a restore the shard knows those again that came since. */
+    /* After a restore the shard knows again the workers that joined since. */
     return l->saved_runs[shard][task].joined < l->runs[task].joined || l->restored_len > 0;
 }
 
@@ -226,7 +226,7 @@ ledger_boot_of(struct store *store)
     return boot;
 }
 
-/* By its boot workers see that a shard is not what it was. */
+/* Workers see by the boot that the shard has other data. */
 void
 ledger_check_boot(struct ledger *l, uint32_t shard, struct store *store, bool older)
 {
@@ -338,7 +338,7 @@ visit_back(void *arg, const struct store_key *key, struct span value)
     return true;
 }
 
-/* What was promised is there. */
+/* All acknowledged durable pushes are there. */
 static void
 check_promises(struct ledger *l, struct block_state *b)
 {
@@ -381,7 +381,7 @@ ledger_lost(struct ledger *l, uint32_t shard, struct store *live)
         each_block(l, shard, check_promises);
 }
 
-/* ---- What workers were told ---- */
+/* ---- Acknowledged pushes ---- */
 
 bool
 ledger_place(const struct ledger *l, uint32_t shard, uint32_t id, uint32_t block, struct ledger_place *out)
@@ -425,7 +425,7 @@ ledger_is_boot(const struct ledger *l, uint32_t shard, uint64_t boot)
     return l->boot[shard] == boot;
 }
 
-/* In sync others' durable pushes may have saved a part of it: it is gone all the same. */
+/* In sync others' durable pushes may have saved a part of it: it still counts as gone. */
 enum ledger_fate
 ledger_fate(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
             size_t n)

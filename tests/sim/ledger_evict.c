@@ -1,13 +1,13 @@
-/* Evictions. From the moment a shard answers EVICTED, for whom it found live:
+/* Evictions. From the moment a shard answers EVICTED for an incarnation that was live:
  *
  *   - that incarnation's session is over there, and no later commit shows it live again;
- *   - nothing that it pushes is counted any more: what came before does, where a step still waits for others in sync;
- *   - its hellos hear FENCED, never a welcome, nor LEASE_LAPSED, which would have it join again by itself.
+ *   - none of its later pushes is counted; earlier ones are, where a step still waits for others in sync;
+ *   - its hellos are answered with FENCED, never a welcome, nor LEASE_LAPSED, which would let it join again by itself.
  *
- * A killed process keeps all of that. A shard that comes back older knows those of its last save, and may know more
- * from its log; after a restore, or without its disk, it knows none. Who was evicted where decide the rows that were
- * committed before the EVICT came: whoever took the number between then and the answer has put an end to that
- * incarnation, too. */
+ * A killed process keeps all of that. A shard that comes back older knows the evictions of its last save, and may know
+ * more from its log; after a restore, or without its disk, it knows none. Which incarnation was evicted follows from
+ * the rows that were committed before the EVICT came: another process that took the index between then and the answer
+ * has ended that incarnation, too. */
 #include <string.h>
 
 #include "server/core/sessions/session.h"

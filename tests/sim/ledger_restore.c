@@ -1,6 +1,7 @@
 /* Restores. The admin takes a checkpoint of all blocks at a moment, and later has the shards go back to it. While a
- * shard writes it, its blocks are of neither and nobody is let in; the commit that gives it its new boot must show the
- * checkpoint's values in all of them. What was counted since is lost, as after a power loss, durable or not. */
+ * shard writes it, its blocks are of neither state and no worker is let in; the commit that gives it its new boot must
+ * show the checkpoint's values in all of them. Pushes that were counted since are lost, as after a power loss, durable
+ * or not. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -113,7 +114,7 @@ ledger_restore_seen(struct ledger *l, uint32_t shard, struct store *store)
     sim_trace(l->sim, "s%u is as in the checkpoint", shard);
 }
 
-/* ---- What a shard's rows say ---- */
+/* ---- A shard's rows ---- */
 
 bool
 ledger_restoring(struct ledger *l, uint32_t shard, struct store *store)

@@ -1,5 +1,5 @@
-/* What SETs may have made of a running job. The shard's own rows say what is in force after each commit; it must be
- * what was declared or asked for, and what a worker was told is done.
+/* The effect of SETs on a running job. The shard's own rows say what is in force after each commit; it must be as
+ * declared or as asked for, and a SET that was acknowledged to a worker is done.
  *
  * sync: learning rates. The bits of every update must have been made with the rate from before the commit or after it:
  * a turn holds the SET and updates on both sides of it.
@@ -48,7 +48,7 @@ was_asked(const struct ledger *l, enum ledger_setting what, uint32_t var, double
     return false;
 }
 
-/* ---- What rows say ---- */
+/* ---- Rows ---- */
 
 struct rows_visit {
     struct ledger *l;

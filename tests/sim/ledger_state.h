@@ -17,10 +17,10 @@ struct ledger_push {
     double norm;     /* what it is clipped by, where its variable is clipped so */
     uint64_t started_us;
     bool broken, durable, refused; /* refused: some of it, by a shard */
-    bool turned_away;              /* durable, where that cannot be had: perhaps before its process was gone */
+    bool turned_away;              /* durable, where durable pushes are refused: perhaps before its process was gone */
     bool has_cursor;
     struct ps_cursor cursor; /* its data goes up to here */
-    uint64_t round;          /* of the job, as its worker has been told */
+    uint64_t round;          /* of the job, as reported to its worker */
     enum push_outcome outcome;
     enum ps_err result;
 };
@@ -34,14 +34,14 @@ struct ledger_pull_state {
     uint32_t epochs[MODEL_SHARDS_MAX]; /* of the shards, when it began */
 };
 
-/* One that was asked for. */
+/* A set that was asked for. */
 struct set_state {
     enum ledger_setting what;
     uint32_t var; /* of a rate */
     double value;
 };
 
-/* On a shard: before and after the commit that is looked at. */
+/* On a shard: before and after the current commit. */
 struct in_force {
     double was, now;
 };
@@ -51,8 +51,8 @@ struct ledger_life {
     uint64_t incarnation;
 };
 
-/* An incarnation that a shard has said to be evicted. pending, saved: so it was at the instant of the save that runs,
- * and of the one that counts. */
+/* An incarnation that a shard has reported as evicted. pending, saved: it already was at the instant of the current
+ * save, and of the newest complete one. */
 struct over {
     uint64_t incarnation;
     bool pending, saved;
@@ -75,17 +75,17 @@ struct ledger_block_state {
     uint32_t born, gone; /* epochs; gone UINT32_MAX: it is not */
 };
 
-/* What is known of a push in a block. */
+/* The knowledge about a push in a block. */
 struct traces {
     uint64_t version; /* that counts it, or 0 */
     uint64_t was;     /* that counted it before the shard came back older */
     uint32_t epoch;   /* that it was counted in */
-    bool lost;        /* it was counted, and is no more */
+    bool lost;        /* it was counted, and is no longer */
     bool came;        /* sync: to its shard, when its worker had not been evicted there */
-    uint64_t from;    /* version that it says it was computed from; UINT64_MAX: it says none */
+    uint64_t from;    /* version that it claims to be computed from; UINT64_MAX: none */
 };
 
-/* sync: what made a state out of the one before it. */
+/* sync: the update that made a state out of the one before it. */
 struct ledger_step {
     uint64_t version, clock;
     double rate;
@@ -115,9 +115,9 @@ struct block_state {
     float *begin;              /* the same, as it began */
     struct ledger_step *steps; /* sync: in rising order of version */
     size_t steps_len, steps_room;
-    struct ledger_instant pending, saved;    /* of the save that runs, and of the one that counts */
+    struct ledger_instant pending, saved;    /* of the current save, and of the newest complete one */
     struct ledger_instant taken;             /* of the administrator's checkpoint */
-    uint64_t look, look_version, look_clock; /* of the newest value that the look under way, or the last, has found */
+    uint64_t look, look_version, look_clock; /* of the newest value that the current look, or the last one, has found */
     uint8_t look_generation;
 };
 
@@ -172,9 +172,9 @@ struct ledger {
     struct over *over[MODEL_SHARDS_MAX];
     size_t over_len[MODEL_SHARDS_MAX], over_room[MODEL_SHARDS_MAX];
     uint32_t losses;
-    bool leaves;    /* some worker, or has left */
+    bool leaves;    /* some worker is leaving or has left */
     uint64_t looks; /* counts looks at a shard's store */
-    bool replaying; /* what is counted now was counted before */
+    bool replaying; /* the pushes counted now were counted before */
     struct ledger_counts counts;
 };
 
@@ -198,7 +198,7 @@ void ledger_check_example(struct ledger *l, const struct block_state *b, uint64_
 /* ---- ledger_tally.c ---- */
 
 void ledger_tally_look(struct ledger *l, uint32_t shard, struct store *store);
-/* A row of STORE_SESSIONS, to be freed, and whose it is. */
+/* A row of STORE_SESSIONS, to be freed, and its worker. */
 Psd__SessionRow *ledger_session_row(struct span key, struct span value, uint32_t *task);
 
 /* ---- ledger_evict.c ---- */
@@ -251,19 +251,19 @@ const struct ledger_block_state *ledger_block_find(const struct block_state *b, 
 uint64_t ledger_hash(const float *values, uint32_t len);
 const char *ledger_block_name(const struct ledger *l, const struct block_state *b);
 
-/* The block that a shard keeps under this key; NULL: nobody was told of it. */
+/* The block that a shard keeps under this key; NULL: no worker knows it. */
 struct block_state *ledger_block_of(struct ledger *l, uint32_t shard, const struct store_key *key);
 
 /* A push is counted from this version on. */
 void ledger_block_count(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version);
 
-/* async, ssp: read off the weights who is counted. */
+/* async, ssp: read off the weights which pushes are counted. */
 bool ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version);
 
 /* sync: take this step again, from b->arrays to b->arrays, as this version. */
 void ledger_block_step(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version);
 
-/* It begins with its first values; later it is in a state as these. */
+/* The block begins with its first values; later it is in the given state. */
 void ledger_block_first(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head);
 void ledger_block_remember(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head);
 

@@ -1,8 +1,8 @@
-/* Metrics: each step of a worker adds 1 to that of its epoch, so what shard 0 has settled says how many steps are in
- * it, and must be the place in the worker's data that lies beside it: no step is summed up twice or left out, whatever
- * process of the worker did it, and however often. So it is after power loss, too: what a shard lost of the metrics it
- * lost of the place, as far as pushes were durable and as far as they were not. And whatever is there of metrics has
- * its names beside it. */
+/* Metrics: each step of a worker adds 1 to that of its epoch, so the sums that shard 0 has settled tell how many steps
+ * are in them, which must be the position in the worker's data that is stored beside them: no step is summed up twice
+ * or left out, whatever process of the worker did it, and however often. The same holds after power loss: a shard loses
+ * metrics and position together, with durable pushes and without. And all metrics that are there have their names
+ * beside them. */
 #include <endian.h>
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  *     sim --runs 1000 --mode mixed --faults all          find a seed that fails
  *     sim --for 28800 --seed 1000000                     the same for a night: until so many seconds have passed
- *     sim --fresh 90                                     what CI does: all modes and faults, seeds that nobody has seen
+ *     sim --fresh 90                                     as in CI: all modes and faults, new seeds
  *     sim --seed 77 --mode ssp --faults cuts --trace     look at one run
  *     sim --seed 77 --mode ssp --faults cuts --shrink    and at a smaller one that fails the same way
  *
@@ -24,7 +24,7 @@ static const char *const mutation_names[] = {"NONE",
 #undef X
                                                  NULL};
 
-/* What was asked for. */
+/* The command line's options. */
 struct sim_plan {
     struct run_options o;
     struct command_runs runs;

@@ -60,7 +60,7 @@ draw_init(const struct sim_model *m, struct sim *s, struct ps_init *init)
     init->b = 1;
 }
 
-/* What a shard does before the rule and to its rate. Steps are few, so schedules are short; and no rate is 0: the
+/* The steps before the rule, and the schedule of its rate. Steps are few, so schedules are short; and no rate is 0: the
  * ledger knows a version by its values. */
 static void
 draw_shaping(struct sim *s, struct ps_optimizer *o)

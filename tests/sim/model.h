@@ -1,5 +1,5 @@
-/* What the simulated job trains: its mode, its variables, and gradients from which the ledger can read off afterwards
- * who was counted.
+/* The simulated job: its mode, its variables, and gradients from which the ledger can read off afterwards which pushes
+ * were counted.
  *
  * In async and ssp the optimizer is SGD with a rate that is a power of two, and gradients are small integers, so that
  * sums are exact in float32 and do not depend on the order. Within a block,
@@ -49,7 +49,7 @@ struct sim_model {
     struct sim_model_var vars[MODEL_VARS_MAX];
 };
 
-/* What every worker calls its first metrics. */
+/* The names of every worker's first metrics. */
 extern const char *const model_metric_names[MODEL_METRICS];
 
 /* Draw the rest; mode, shards, workers and steps are set. */

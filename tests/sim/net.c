@@ -32,7 +32,7 @@ struct net_chunk {
 struct sim_net_conn {
     struct sim_net *net;
     struct sim_net_conn *prev, *next;
-    struct net_end end[2]; /* who dialled, who accepted */
+    struct net_end end[2]; /* the one that dialled, the one that accepted */
     struct net_listener *to;
     struct sim_timer reap;
     struct sim_timer arrive; /* the dial, at the listener */
@@ -121,7 +121,7 @@ out_end(struct sim_net_out *o, enum ps_err result)
     o->done(o, result);
 }
 
-/* As psd's connections do: whoever reads slowly does not pin the store. */
+/* As psd's connections do: a slow reader does not pin the store. */
 static void
 out_unpin(struct sim_net_out *o)
 {
@@ -187,7 +187,7 @@ conn_reap(struct sim_timer *t)
     free(c);
 }
 
-/* Its queue ends; nothing is told. */
+/* Its queue ends, without a call to the owner. */
 static void
 end_die(struct net_end *e)
 {
@@ -245,7 +245,7 @@ chunk_arrives(struct sim_timer *t)
     if (from->lost && !k->survives) {
         plan_reap(from->conn);
         free(k);
-        return; /* nobody says that it arrived: the window stays full */
+        return; /* its arrival is never reported: the window stays full */
     }
     if (k->n == 0)
         end_lost(to, PS_ERR_CLOSED, "the other end closed the connection");
@@ -416,7 +416,7 @@ net_send(struct net_end *e, struct sim_net_out *o)
         sim_in(sim_of(e), &e->pump, sim_below(sim_of(e), 200));
 }
 
-/* What is left of a frame whose owner has forgotten it. */
+/* The rest of a frame whose owner has dropped it. */
 static void
 rest_done(struct sim_net_out *o, enum ps_err result)
 {
@@ -473,7 +473,8 @@ end_learns(struct sim_timer *t)
         net_close(e); /* lingered long enough */
 }
 
-/* What comes first stands: an end that lingers does not wait until TCP gives up because the connection falls silent. */
+/* The first deadline stands: an end that lingers does not wait until TCP gives up because the connection falls silent.
+ */
 static void
 learn_later(struct net_end *e, uint64_t delay_us, enum ps_err why, const char *text)
 {
@@ -498,7 +499,7 @@ dial_arrives(struct sim_timer *t)
         return;
     }
     if (c->to->hidden_us > c->net->sim->now_us)
-        return; /* it never hears of it; the dialler gives up */
+        return; /* it is never notified; the dialler gives up */
     if (!c->to->up) {
         learn_later(dialler, back, PS_ERR_UNREACHABLE, "connection refused");
         return;
@@ -563,7 +564,7 @@ net_dial(struct sim_net *n, struct net_listener *to, const struct net_user *user
 void
 net_close(struct net_end *e)
 {
-    bool accepted = net_other(e)->state != END_UNBORN; /* whether or not the dialler has heard of it */
+    bool accepted = net_other(e)->state != END_UNBORN; /* whether or not the dialler knows */
 
     if (e->state == END_DEAD || e->state == END_UNBORN)
         return;

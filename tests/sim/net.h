@@ -1,6 +1,6 @@
 /* The simulated network: connections that are pairs of byte streams. Bytes of one direction arrive in order, cut
  * anywhere, each piece with a latency of its own; a direction holds at most a window of bytes on the way, so a sender's
- * buffers stay borrowed for a while, as they do above a real socket.
+ * buffers stay borrowed for a while, as with a real socket.
  *
  * What goes wrong, always by the seed: a dial is refused (the listener is down) or not answered at all (it is hidden);
  * a connection is cut (both ends learn of it, each in its own time, and bytes on the way may be lost); it falls silent
@@ -12,7 +12,7 @@
  *                        │                        │ net_close(), or closed()   │ all sent, or closed
  *                        └── closed() ──► END_DEAD ◄───────────────────────────┘ ──► gone()
  *
- * gone() comes last, from the queue, never from within another call: what hangs on the end may be freed then. */
+ * gone() comes last, from the queue, never from within another call: all that belongs to the end may be freed then. */
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
 
@@ -24,9 +24,9 @@ struct net_end;
 struct sim_net_conn;
 struct net_chunk;
 
-/* What the owner of an end is told. */
+/* The calls that the owner of an end receives. */
 struct net_user {
-    void (*opened)(struct net_end *e); /* who dialled only */
+    void (*opened)(struct net_end *e); /* only at the end that dialled */
     void (*bytes)(struct net_end *e, const uint8_t *data, size_t n);
     void (*closed)(struct net_end *e, enum ps_err why, const char *text); /* not by its owner; it is dead already */
     void (*gone)(struct net_end *e);
@@ -80,7 +80,7 @@ struct net_listener {
     void (*accept)(struct net_listener *l, struct net_end *e); /* set e->user and e->arg */
 };
 
-/* How the network is; each connection draws its own from these. */
+/* The network's properties; each connection draws its own from these. */
 struct net_profile {
     uint64_t latency_min_us, latency_max_us;
     size_t chunk_max;  /* bytes */
@@ -104,13 +104,13 @@ void net_send(struct net_end *e, struct sim_net_out *o);
 
 /* Nothing of its frames is needed any more: those that have not begun to move are dropped, and the rest of one that has
  * is copied, so that the stream stays in step and another frame can follow. done() has come for all of them, with
- * PS_ERR_CANCELLED. zeros: the rest is made of zeros in its place, which the other end takes for what was promised (a
- * lie that must be found). */
+ * PS_ERR_CANCELLED. zeros: the rest is made of zeros in its place, which the other end takes for the real data (a lie
+ * that must be found). */
 void net_drop(struct net_end *e, bool zeros);
 
 /* Close now: what is queued ends with PS_ERR_CLOSED. Dead ends are left alone. */
 void net_close(struct net_end *e);
-/* Close when what is queued is sent. The owner is told nothing more but gone(). */
+/* Close when what is queued is sent. The owner receives no more calls but gone(). */
 void net_finish_end(struct net_end *e);
 
 /* The nth connection that is open at both ends, or NULL when there are not so many. */

@@ -1,7 +1,7 @@
-/* A simulated psd's lives: starts over whatever the last one left, and ends.
+/* A simulated psd's lives: starts over the state that the last one left, and ends.
  *
  *     kill -9, drain           the live store stays: the next core loads it
- *     power loss               it is gone: durable_rebuild() and a replay of the redo log make it anew, under a
+ *     power loss               it is gone: durable_rebuild() and a replay of the redo log rebuild it, under a
  *                              new boot
  *     power loss, disk gone    both are: an empty shard
  *
@@ -49,8 +49,8 @@ node_shard_die(struct node_shard *n)
         sim_in(n->sim, &n->restart, n->down_us);
 }
 
-/* Not at the end, where nobody comes to look at what is left; and a kill that was planned before somebody began to
- * leave, or before the disk failed that knew who had left, would have it forgotten, and the others wait. */
+/* Not at the end, when no worker comes to check the result; and a kill that was planned before a worker began to leave,
+ * or before the failure of the disk that knew which had left, would make the shard forget it, and the others wait. */
 static bool
 may_lose(const struct node_shard *n)
 {
@@ -246,7 +246,7 @@ new_core(struct node_shard *n, uint64_t boot)
     return false;
 }
 
-/* Over what a machine that lost its power has left. False: killed on the way, or failed. */
+/* Over the state that a power loss has left. False: killed on the way, or failed. */
 static bool
 node_life_rebuild(struct node_shard *n, uint64_t boot)
 {
@@ -276,7 +276,7 @@ killed_while_rebuilding(struct node_shard *n)
     sim_in(n->sim, &n->restart, sim_below(n->sim, 100 * SIM_MS));
 }
 
-/* What was planned for the time after a start. */
+/* The events that were planned for after a start. */
 static void
 begin_follow(struct node_shard *n)
 {
@@ -311,5 +311,5 @@ node_shard_start(struct node_shard *n)
     if (n->profile.durable)
         node_saver_start(&n->saver);
     if (n->core != NULL)
-        node_shard_end_turn(n); /* what loading has to say */
+        node_shard_end_turn(n); /* the actions that loading produced */
 }

@@ -1,5 +1,4 @@
-/* The saver. Reports to the core may end turns, and with them the process: whoever reports looks at node->core after.
- */
+/* The saver. Reports to the core may end turns, and with them the process: the caller checks node->core after each. */
 #include "tests/sim/node_saver.h"
 
 #include <inttypes.h>
@@ -11,7 +10,7 @@
 #include "tests/sim/node_shard.h"
 
 #define STORE_BYTES   GIB
-#define AGAIN_US      SIM_SECOND /* a disk without room is asked again */
+#define AGAIN_US      SIM_SECOND /* a full disk is tried again */
 #define UNIX_START_MS UINT64_C(1767225600000)
 
 static uint64_t
@@ -40,7 +39,7 @@ pieces_wait(const struct node_saver *v)
     return !v->remaking && v->redo_next < v->redo_live;
 }
 
-/* Blocks are to be read, or the last words to be written. */
+/* Blocks are to be read, or the final records to be written. */
 static bool
 save_waits(const struct node_saver *v)
 {
@@ -117,7 +116,7 @@ tell_not_durable(struct node_saver *v, enum ps_err code)
     return node_saver_report(v, (struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &e});
 }
 
-/* No room: what waits goes on waiting, and so may a save. */
+/* No room: waiting pieces stay, and so may a save. */
 static void
 no_room(struct node_saver *v)
 {
@@ -152,7 +151,7 @@ open_durable(struct node_saver *v)
         sim_fail(v->sim, "s%u cannot open its durable store: %s", v->node->index, e.text);
 }
 
-/* What was not synced may be lost although it reads well: begin anew. */
+/* Data that was not synced may be lost although it reads well: start over. */
 static void
 disk_failed(struct node_saver *v)
 {
@@ -170,7 +169,7 @@ disk_failed(struct node_saver *v)
 
 /* ---- A transaction ---- */
 
-/* What another boot has staged goes first. */
+/* Blocks that another boot has staged are erased first. */
 static void
 node_saver_prepare(struct node_saver *v)
 {
@@ -272,7 +271,7 @@ read_block(struct node_saver *v)
         report_passed(v);
 }
 
-/* The core wants its end. */
+/* The core requests its end. */
 static void
 last_words(struct node_saver *v)
 {
@@ -389,7 +388,7 @@ every_comes(struct sim_timer *t)
     (void)node_saver_report(v, (struct shard_event){.kind = SHARD_SAVE});
 }
 
-/* What was restored is to be on disk before anybody is let in: a save that failed is made again. */
+/* Restored data is to be on disk before any worker is let in: a save that failed is made again. */
 void
 node_saver_look(struct node_saver *v)
 {

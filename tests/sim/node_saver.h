@@ -1,5 +1,5 @@
 /* The simulated saver: it carries a shard's saves and the pieces of its redo log from the live store to the durable
- * one, as psd's saver thread does, one transaction at a time. Everything takes virtual time, so that updates, kills and
+ * one, as psd's saver thread does, one transaction at a time. Every step takes virtual time, so that updates, kills and
  * power losses come in between:
  *
  *                something waits               the chunk is full, or nothing is left
@@ -7,9 +7,8 @@
  *         ▲      no room: again later  │ a block or a piece at a time                     │        reports, SAVER_IDLE
  *         └────────────────────────────┴──────────────────────────────────────────────────┘ the disk fails
  *
- * A process that ends while its saver syncs leaves it open whether that transaction happened. A sync that failed makes
- * the store one that is never trusted again: a full save goes into a new one, and until that is done nothing is
- * durable. */
+ * A process that ends while its saver syncs leaves it open whether that transaction happened. After a failed sync the
+ * store is never trusted again: a full save goes into a new one, and until that is done nothing is durable. */
 #ifndef TESTS_SIM_NODE_SAVER_H
 #define TESTS_SIM_NODE_SAVER_H
 
@@ -26,7 +25,7 @@ enum node_saver_state { SAVER_IDLE, SAVER_READING, SAVER_SYNCING };
 struct node_saver_profile {
     size_t chunk; /* bytes of a transaction */
     uint64_t read_us_max, sync_us_max;
-    uint64_t every_us;   /* between saves; 0: none of itself */
+    uint64_t every_us;   /* between saves; 0: none by itself */
     bool passed_at_once; /* a block is reported when it was read, not when the transaction is done */
 };
 
@@ -43,7 +42,7 @@ struct node_saver {
     struct shard_save *save; /* NULL: none */
     bool prepared;           /* the store has room for its blocks */
     bool all_read;
-    bool closing;  /* the core has heard that all its blocks were read, and wants its end */
+    bool closing;  /* the core knows that all its blocks were read, and requests its end */
     bool remaking; /* the store is new and has no save yet */
     struct shard_save_block blocks[NODE_SAVER_BLOCKS];
     size_t blocks_len, blocks_at;
@@ -65,7 +64,7 @@ struct node_saver {
 void node_saver_init(struct node_saver *v, struct node_shard *n, const struct node_saver_profile *p);
 void node_saver_finish(struct node_saver *v);
 
-/* A process begins: see what the durable store has. The live store may still be empty. */
+/* A process begins: looks at the durable store. The live store may still be empty. */
 void node_saver_open(struct node_saver *v);
 /* Its core runs now. */
 void node_saver_start(struct node_saver *v);

@@ -3,9 +3,9 @@
  * The happy path: listener_accept() gives the core a connection; conn_bytes() feeds its frame reader and gives whole
  * frames to node_shard_take(); the turn's timer ends the turn: commit, let the ledger look, hand the actions out.
  *
- * A kill may strike inside any of these: node_shard_die() closes the ends and frees the core at once, and whoever is in
- * the middle of something sees n->core == NULL, or another life, and returns. Connection structs stay until net says
- * that they are gone. */
+ * A kill may strike inside any of these: node_shard_die() closes the ends and frees the core at once, and a function in
+ * progress sees n->core == NULL, or another life, and returns. Connection structs stay until net says that they are
+ * gone. */
 #include "tests/sim/node_shard.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ struct shard_conn {
     struct net_end *end;
     struct frame_reader reader;
     char peer[32];
-    uint32_t task; /* whose it is, as its hello said */
+    uint32_t task; /* the worker's task, from its hello */
     uint64_t incarnation;
     bool asks;     /* its hello is not answered */
     bool ended;    /* no more frames */
@@ -182,7 +182,7 @@ see_hello(struct shard_conn *c, const Psd__Hello *m)
     c->asks = m->incarnation != 0;
 }
 
-/* What it is told first answers its hello. */
+/* The first message that it gets answers its hello. */
 static void
 see_greeting(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
@@ -207,7 +207,7 @@ node_shard_look(struct node_shard *n, const struct frame_head *head, const void 
     return false;
 }
 
-/* Where a push is dropped when it is old, the ledger wants to know how old it is. */
+/* Where old pushes are dropped, the ledger needs each push's age. */
 static void
 see_push(struct node_shard *n, const Psd__Push *m, const float *gradient)
 {
@@ -218,7 +218,7 @@ see_push(struct node_shard *n, const Psd__Push *m, const float *gradient)
     }
 }
 
-/* Who is not there any more when the answer leaves does not hear that its push was refused. */
+/* A worker that is gone when the answer leaves does not learn that its push was refused. */
 static void
 see_durable(struct node_shard *n, const struct shard_conn *c, const Psd__Push *m)
 {
@@ -272,7 +272,7 @@ see_out(struct node_shard *n, uint64_t conn, const uint8_t *bytes)
         return;
     if (msg.type == MSG_DECLARED && msg.u.declared->declare == NULL)
         see_declared(n, conn, &msg);
-    else if (msg.type == MSG_DECLARED) /* to an attach: perhaps before who declared it has heard */
+    else if (msg.type == MSG_DECLARED) /* to an attach: perhaps before the declaring worker's answer */
         ledger_declared(n->ledger, n->index, msg.u.declared->var, msg.u.declared->declare->name, n->store);
     if (msg.type == MSG_EVICTED)
         see_evicted(n, conn, &msg);
@@ -310,7 +310,7 @@ conn_unlink(struct shard_conn *c)
         c->next->prev = c->prev;
 }
 
-/* One answer is missing: who asked comes back and asks again. */
+/* One answer is missing: the client reconnects and asks again. */
 static void
 hang_up_comes(struct sim_timer *t)
 {
@@ -383,12 +383,12 @@ node_shard_perform(struct node_shard *n, struct shard_action *a)
         see_log(n, a->text);
         free(a->text);
         break;
-    case SHARD_DRAIN_BEGUN: /* the core turns newcomers away as well */
+    case SHARD_DRAIN_BEGUN: /* the core turns new connections away as well */
         break;
     case SHARD_STOPPED:
         n->stopped = true;
         break;
-    case SHARD_RESTORE_WANTED: /* nobody has files here */
+    case SHARD_RESTORE_WANTED: /* there are no files here */
         free(a->text);
         free(a->job);
         break;
@@ -505,7 +505,7 @@ take_simple(struct node_shard *n, enum shard_event_kind kind, uint64_t conn)
 
 /* ---- Time and work ---- */
 
-/* After every turn: what the core wants next. */
+/* After every turn: the core's next requests. */
 static void
 node_shard_plan(struct node_shard *n)
 {

@@ -34,7 +34,7 @@ enum node_shard_kill {
     KILL_WHEN_LOGGED = KILL_KINDS, /* when the live store has a record that the disk does not have */
 };
 
-/* What else is gone with the process. */
+/* The stores that are lost with the process. */
 enum node_shard_loss { LOSS_NONE, LOSS_LIVE, LOSS_ALL };
 
 struct node_shard_profile {
@@ -46,7 +46,7 @@ struct node_shard_profile {
     uint64_t store_bytes_max;
 };
 
-/* What a DECLARE or an EVICT asked, until it is answered. */
+/* A DECLARE or an EVICT that is not answered yet. */
 struct node_request {
     enum msg_type type;
     uint64_t conn, request;
@@ -76,13 +76,13 @@ struct node_shard {
     bool kill_planned;
     enum node_shard_kill kill_when;
     uint64_t down_us;               /* how long the next down time is */
-    enum node_shard_loss kill_loss; /* what the kill that is planned takes along */
-    enum node_shard_loss loss;      /* what the next start has to make up for */
+    enum node_shard_loss kill_loss; /* what is lost with the planned kill */
+    enum node_shard_loss loss;      /* what the next start must rebuild */
     uint32_t rebuild_deaths;        /* so many rebuilds are killed on the way */
     struct sim_timer *follow;       /* comes follow_us after the next start; NULL: none does */
     uint64_t follow_us;
     bool stays_down; /* the run ends: do not start again */
-    bool restoring;  /* an administrator is at it: the power does not fail */
+    bool restoring;  /* an administrator restores: the power does not fail */
     bool stopped;    /* drained */
     struct node_request *asked;
     size_t asked_len, asked_room;
@@ -111,7 +111,7 @@ void node_shard_stop(struct node_shard *n); /* the core, for good */
 bool node_shard_kill(struct node_shard *n, enum node_shard_kill when, enum node_shard_loss loss, uint64_t down_us);
 bool node_shard_strikes(const struct node_shard *n, enum node_shard_kill when);
 
-/* A kill that waits for a record has waited long enough: it strikes at another moment. Nothing, where none waits so. */
+/* A kill that waits for a record has waited long enough: it strikes at another moment. Does nothing when none waits. */
 void node_shard_kill_anyway(struct node_shard *n, enum node_shard_kill when);
 
 void node_shard_killed(struct node_shard *n, const char *when);

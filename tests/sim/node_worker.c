@@ -1,8 +1,8 @@
 /* The worker's process.
  *
- * The happy path: node_worker_start() makes a core; node_worker_perform() dials, sends and closes as it says; bytes go
- * through a frame reader to core_meta() and core_frame(); whenever something may have ended, script_poll() runs from
- * the queue, never from within the core's or the network's calls.
+ * The happy path: node_worker_start() makes a core; node_worker_perform() dials, sends and closes as the core asks;
+ * bytes go through a frame reader to core_meta() and core_frame(); whenever something may have ended, script_poll()
+ * runs from the queue, never from within the core's or the network's calls.
  *
  * A connection struct lives until net says that it is gone; a core that died before has no links any more, so nothing
  * late reaches the next one. */
@@ -20,7 +20,7 @@ struct worker_link {
     uint32_t shard;
     struct net_end *end;
     struct frame_reader reader;
-    bool dead;       /* nothing more of it is told to the core */
+    bool dead;       /* the core is not told of it any more */
     bool skips_meta; /* core_meta() is optional */
 };
 
@@ -238,7 +238,7 @@ take_meta(struct worker_link *l)
     node_worker_perform(l->worker);
 }
 
-/* What was not directed lies in memory that is gone right after the call. */
+/* Payloads without a destination lie in memory that is freed right after the call. */
 static void
 take_frame(struct worker_link *l)
 {
@@ -437,7 +437,7 @@ node_worker_start(struct node_worker *w)
 static void
 process_end(struct node_worker *w)
 {
-    w->performing = true; /* nothing that the core still wants is carried out */
+    w->performing = true; /* the core's remaining actions are not carried out */
     for (uint32_t i = 0; i < w->model->shards; i++) {
         link_leave(w, i, false);
         if (w->finishing[i] != NULL)
@@ -465,7 +465,7 @@ node_worker_crash(struct node_worker *w, bool silent, uint64_t down_us)
         if (w->links[i] != NULL)
             net_silence(w->links[i]->end->conn, 3);
     if (w->phase == WORKER_LEAVING && w->entered && w->model->rounds > 1)
-        down_us = UINT64_MAX; /* it had said goodbye: its next process is that of the next run */
+        down_us = UINT64_MAX; /* it had sent goodbye: its next process is that of the next run */
     process_end(w);
     w->phase = down_us == UINT64_MAX ? WORKER_GONE : WORKER_DOWN;
     if (down_us != UINT64_MAX)

@@ -4,9 +4,9 @@
  * an evaluator does, evictor.c an administrator):
  *
  *     JOINING ─► DECLARING ─► PULLING ─► COMPUTING ─► PUSHING ─► TICKING ─► MEETING ─┐   clock == steps
- *        ▲                      ▲                                                   ├──────────────────► LEAVING ─►
- * GONE │ lapsed: a new        └───────────────────────────────────────────────────┘ └─ incarnation; crashed: DOWN for a
- * while, then a new process
+ *        ▲                       ▲                                                   ├──────────────────► LEAVING ─►
+ * GONE │ lapsed: a new         └───────────────────────────────────────────────────┘ └─ incarnation; crashed: DOWN for
+ * a while, then a new process
  *
  * Some operations are given up soon after their start, some are not waited for; buffers are freed the moment they may
  * be, so that a core that still touches them is found out. */
@@ -43,7 +43,7 @@ enum sim_lie {
     LIE_APPLY_TWICE, /* a shard's store counts a push again */
     LIE_LOST_UPDATE, /* a shard's store goes back to an older block */
     LIE_AHEAD,       /* a pull is reported at a later clock than it was asked at */
-    LIE_OTHER_RATE,  /* a learning rate is asked for, and told as another */
+    LIE_OTHER_RATE,  /* a learning rate is asked for, and reported as another */
     LIE_OTHER_NORM,  /* a push gives another norm than its gradients have */
     LIES
 };
@@ -58,15 +58,15 @@ struct worker_profile {
     uint32_t durable_per_mille; /* pushes that are to be on disk */
     bool cursors;               /* pushes say how far they are in the data */
     uint32_t barrier_every;     /* clocks; 0: none */
-    uint32_t pass_per_mille;    /* barriers that are not waited for: what comes behind is taken while they are shut */
+    uint32_t pass_per_mille;    /* barriers that are not waited for: later messages are taken while they are shut */
     bool barriers_end;          /* give barriers up after a while: others may never come */
     bool may_lapse;
-    bool may_restore; /* shards may be made to go back to a checkpoint */
+    bool may_restore; /* shards may be restored from a checkpoint */
     bool store_fails; /* pushes may end with IO */
     enum sim_lie lie;
-    const struct worker_program *program; /* what it runs; its like is a profile's, too: */
+    const struct worker_program *program; /* the program that it runs; these belong to its profile, too: */
     bool observer;                        /* no worker of the job */
-    bool patient;                         /* nobody notices by its lease that it hangs */
+    bool patient;                         /* its lease is too long to show that it hangs */
 };
 
 enum worker_op_kind {
@@ -115,13 +115,13 @@ struct node_worker {
     struct core *core;
     uint64_t incarnation;
     struct worker_link *links[MODEL_SHARDS_MAX];
-    struct worker_link *finishing[MODEL_SHARDS_MAX]; /* goodbye was said there */
+    struct worker_link *finishing[MODEL_SHARDS_MAX]; /* goodbye was sent there */
     uint64_t clock_offset_ms;
     struct sim_timer time, poll, wake, restart;
     uint64_t held_us; /* stopped until then (SIGSTOP) */
     bool performing;
     uint32_t taking;  /* the shard whose frame came last */
-    size_t sends_out; /* CORE_SENDs that were not told back */
+    size_t sends_out; /* CORE_SENDs that were not reported as sent */
 
     /* script.c's */
     enum worker_phase phase;
@@ -159,7 +159,7 @@ void node_worker_again(struct node_worker *w, uint64_t in_us);
 /* SIGSTOP for a while. */
 void node_worker_hold(struct node_worker *w, uint64_t for_us);
 
-/* Its connections are lost, which it hears when it runs. */
+/* Its connections are lost, which it learns when it runs. */
 void node_worker_cut(struct node_worker *w);
 
 /* True when it has nothing more to do, unless it runs again. */
@@ -170,7 +170,7 @@ void node_worker_watch(struct node_worker *w, uint64_t limit_us);
 
 uint64_t node_worker_ms(const struct node_worker *w);
 
-/* Carry out what the core wants, and look at the script soon. After every call into the core that makes actions. */
+/* Carry out the core's actions, and look at the script soon. After every call into the core that makes actions. */
 void node_worker_perform(struct node_worker *w);
 
 /* ---- Programs ---- */

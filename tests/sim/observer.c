@@ -1,5 +1,5 @@
-/* What a simulated evaluator runs on the same process as a worker (node_worker.c): it attaches to the variables that
- * the workers declare, pulls some of them now and then, and once all of them when the workers are over.
+/* The program of a simulated evaluator, which is a process like a worker (node_worker.c): it attaches to the variables
+ * that the workers declare, pulls some of them now and then, and once all of them when the workers are over.
  *
  *     WORKER_PULLING ─── observer_leave() ──► WORKER_LEAVING ─── all was pulled ──► WORKER_GONE
  *
@@ -104,7 +104,7 @@ observer_collect(struct node_worker *w, struct worker_op *o)
         observer_pulled(w, o);
     else if (!not_yet && !o->cancelled)
         outsider_refused(w, code, &e);
-    if (o->kind == WORKER_PULL && code != PS_OK) /* what its buffers hold is not known */
+    if (o->kind == WORKER_PULL && code != PS_OK) /* the contents of its buffers are not known */
         for (uint32_t i = 0; i < o->vars_len; i++)
             w->whole[o->vars[i]] = false;
     w->pulled[o->vars[0]] |= o->kind == WORKER_ATTACH && w->phase == WORKER_LEAVING; /* it has had its chance */

@@ -1,4 +1,4 @@
-/* Operations of who is no worker, and the errors that none of them may have. */
+/* Operations of processes that are not workers, and the errors that none of them may have. */
 #include "tests/sim/outsider.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What the processes beside the workers share, the observer and the evictor: they ask over connections of their own
- * (node_worker.h), are to be refused nothing, and whatever goes wrong fails the run under their program's name.
+/* Shared by the processes beside the workers, the observer and the evictor: they use connections of their own
+ * (node_worker.h), none of their requests may be refused, and any error fails the run under their program's name.
  *
  *     o = outsider_op(w, WORKER_PULL);
  *     outsider_asked(w, core_pull(w->core, ..., &o->op, &e), &e);
@@ -19,7 +19,7 @@ void outsider_start(struct node_worker *w);
 
 struct worker_op *outsider_op(struct node_worker *w, enum worker_op_kind kind); /* that begins now */
 void outsider_asked(struct node_worker *w, enum ps_err err, const struct ps_error *e);
-void outsider_refused(struct node_worker *w, enum ps_err code, const struct ps_error *e); /* what it was to be given */
+void outsider_refused(struct node_worker *w, enum ps_err code, const struct ps_error *e); /* what was asked for */
 
 /* True when the core has failed for good, and with it the run. */
 bool outsider_failed(struct node_worker *w);

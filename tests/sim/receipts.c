@@ -140,7 +140,7 @@ note_acks(struct node_worker *w, uint32_t shard, const Psd__Ack *m)
         note_ack(w, shard, m->seq[i], m->n_code > 0 && m->code[i] != PS_OK && m->code[i] != PS_ERR_NOT_DURABLE);
 }
 
-/* The shard, which lost its data, has it all the same: it is not sent again. boot: of the numbers it was sent under. */
+/* The shard, which lost its data, still has this push: it is not sent again. boot: of the numbers it was sent under. */
 static bool
 receipts_survived(const Psd__Welcome *m, uint64_t boot, uint64_t seq)
 {
@@ -159,8 +159,8 @@ survived_outcomes(const Psd__Welcome *m, uint64_t seq)
     return seq <= m->odd_lost;
 }
 
-/* What was not acknowledged: up to last_seq it keeps its number, is sent again and answered, unless that is lost, too;
- * a survivor is done; the rest gets other numbers, although a step that it was in may have survived by others'. */
+/* Unacknowledged pushes: up to last_seq they keep their numbers, are sent again and answered, unless that is lost, too;
+ * a survivor is done; the rest get other numbers, although their step may have survived by others' pushes. */
 static void
 note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
 {
@@ -180,7 +180,7 @@ note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
 
         if (x->shard != shard)
             continue;
-        x->unsure |= restored; /* how many the checkpoint had is not told */
+        x->unsure |= restored; /* how many the checkpoint had is not reported */
         if (x->acked || (x->seq != 0 && x->seq <= m->last_seq))
             continue;
         x->acked = receipts_survived(m, boot, x->seq);
@@ -201,7 +201,7 @@ receipts_got(struct node_worker *w, uint32_t shard, const struct frame_head *hea
         return;
     arena_reset(&r->arena);
     if (wire_decode(head, meta, &r->arena, &msg, &e) != PS_OK)
-        return; /* the core says so */
+        return; /* the core reports it */
     if (msg.type == MSG_ACK)
         note_acks(w, shard, msg.u.ack);
     else if (msg.type == MSG_WELCOME)
@@ -256,5 +256,5 @@ receipts_taken(struct node_worker *w, uint32_t shard)
         sim_fail(w->sim, "w%u was not told that s%u came back older", w->task, shard);
     r->changed[shard] = false;
     if (ledger_is_boot(w->ledger, shard, r->boot[shard]))
-        check_gone(w, shard); /* else it is older news than the ledger's */
+        check_gone(w, shard); /* otherwise the ledger already knows more */
 }

@@ -1,9 +1,9 @@
-/* What a worker saw acknowledged, frame by frame, read off what it sends and receives. When a shard comes back older,
- * the client says how many of these pushes are gone; the ledger knows which are, and the two must agree.
+/* The pushes that were acknowledged to a worker, frame by frame, read off its traffic. When a shard comes back older,
+ * the client reports how many of these pushes are gone; the ledger knows which are, and the two must agree.
  *
- * Some frames cannot be told from outside: what a shard refused leaves no trace in a block, a block may be too short to
- * tell, and of a push that was given up the client does not learn whether it was taken. They may be among those that
- * are gone, or not. */
+ * The fate of some frames does not show outside: a refused push leaves no trace in a block, a block may be too short to
+ * tell, and the client does not learn whether a push that it gave up was taken. They may be among those that are gone,
+ * or not. */
 #ifndef TESTS_SIM_RECEIPTS_H
 #define TESTS_SIM_RECEIPTS_H
 
@@ -29,12 +29,12 @@ struct receipts {
 void receipts_begin(struct node_worker *w); /* a new incarnation: nothing is acknowledged */
 void receipts_finish(struct node_worker *w);
 
-/* A frame goes out; one came in, before and after the core has it. */
+/* A frame goes out; one came in: before and after the core receives it. */
 void receipts_sent(struct node_worker *w, uint32_t shard, const struct core_send *send);
 void receipts_got(struct node_worker *w, uint32_t shard, const struct frame_head *head, const void *meta);
 void receipts_taken(struct node_worker *w, uint32_t shard);
 
-/* The client told of a rollback. */
+/* The client reported a rollback. */
 void receipts_rolled_back(struct node_worker *w, uint32_t shard);
 
 /* This worker gave up a push of this clock. */

@@ -1,7 +1,6 @@
 /* A run: build, let time pass until every worker is over, stop the shards in good order, check.
  *
- * All that the run holds is in struct sim_run; it is taken apart whatever the verdict, so that a leak is the cores'
- * own. */
+ * All that the run holds is in struct sim_run; it is freed whatever the verdict, so that a leak is the cores' own. */
 #include "tests/sim/run.h"
 
 #include <inttypes.h>
@@ -146,7 +145,7 @@ shards_down(const struct sim_run *r)
     return true;
 }
 
-/* Stop whoever is up; who is just starting again is stopped at the next look. */
+/* Stop every shard that is up; one that is just starting again is stopped at the next look. */
 static void
 stop_shards(struct sim_run *r)
 {
@@ -208,7 +207,7 @@ watch_comes(struct sim_timer *t)
 
 /* ---- Building ---- */
 
-/* Drawn in either case, so that naming what was drawn changes nothing. */
+/* Drawn in either case, so that giving the drawn value as an option changes nothing. */
 static uint32_t
 given_or_drawn(struct sim_run *r, uint32_t given, uint32_t low, uint32_t high)
 {
@@ -217,7 +216,7 @@ given_or_drawn(struct sim_run *r, uint32_t given, uint32_t low, uint32_t high)
     return given != 0 ? given : drawn;
 }
 
-/* Runs overlap only where a fast worker cannot be a whole run ahead, and nobody can be lost. */
+/* Runs overlap only where a fast worker cannot be a whole run ahead, and no worker can be lost. */
 static void
 draw_rounds(struct sim_run *r)
 {

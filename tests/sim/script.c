@@ -1,6 +1,6 @@
-/* The training script: what a worker's program does, one phase after the other. See node_worker.h for the phases.
+/* The training script: a worker's program, one phase after the other. See node_worker.h for the phases.
  *
- * script_poll() collects operations that are done, gives up those whose time has come, then moves on as far as it can.
+ * script_poll() collects operations that are done, gives up those that are due for it, then moves on as far as it can.
  * A phase starts its operations when it is entered and ends when those that it awaits are done.
  *
  * Errors: CANCELLED pulls are asked again. FENCED and LEASE_LAPSED end everything: the worker joins again as a new
@@ -10,9 +10,9 @@
 
 #include "tests/sim/script.h"
 
-#define ADAPTIVE_SPIN_US (60 * SIM_SECOND) /* of who was refused a part of the step that it pushes */
+#define ADAPTIVE_SPIN_US (60 * SIM_SECOND) /* of a worker that was refused a part of the step that it pushes */
 #define REJOIN_US_MAX    (500 * SIM_MS)
-#define PIPELINE_MAX     6    /* operations under way that nobody waits for */
+#define PIPELINE_MAX     6    /* operations under way that the script does not wait for */
 #define ASK_PER_MILLE    30   /* queries and pings */
 #define BARRIERS_MAX     1000 /* in a run of the job */
 #define AGAIN_US_MAX     (100 * SIM_MS)
@@ -20,9 +20,9 @@
 static const char *const phase_names[WORKER_PHASES] = {"down",    "joining", "declaring", "pulling", "computing",
                                                        "pushing", "ticking", "meeting",   "leaving", "gone"};
 
-/* A disk that fails refuses durable pushes, and in sync the step waits for who was refused: to push again, or to tick.
- * Two workers, each of which was refused another part, would wait for each other for the rest, were it not that a
- * program's push has a timeout. Who was not refused has no part in that: it waits as long as it takes. */
+/* While a disk fails, durable pushes are refused, and in sync the step waits for the refused worker to push again, or
+ * to tick. Two workers, each of which was refused another part, would wait for each other for the rest, if a program's
+ * push had no timeout. A worker that was not refused waits as long as it takes. */
 static void
 lose_patience(struct node_worker *w)
 {
@@ -100,7 +100,7 @@ on_declaring(struct node_worker *w)
     for (uint32_t v = 0; v < w->model->vars_len; v++)
         missing += !w->declared[v];
     if (missing == 0) {
-        script_enter(w, WORKER_MEETING); /* with barriers, nobody begins before all have joined */
+        script_enter(w, WORKER_MEETING); /* with barriers, no worker begins before all have joined */
         return true;
     }
     for (uint32_t v = 0; v < w->model->vars_len && core_fatal(w->core, NULL) == PS_OK; v++)
@@ -190,7 +190,7 @@ on_ticking(struct node_worker *w)
 }
 
 /* A worker whose next run overlaps the others' last one joins at a clock of theirs. A barrier of the new run there
- * would hold up the others, who wait for this one's clock before they can come to it. */
+ * would hold up the others, which wait for this one's clock before they can reach it. */
 static bool
 meets_at(const struct node_worker *w, uint64_t clock)
 {
@@ -226,7 +226,7 @@ all_links_gone(const struct node_worker *w)
     return w->sends_out == 0;
 }
 
-/* A shard that came back older may not know this worker: it is to, before it says goodbye, or the others wait for one
+/* A shard that came back older may not know this worker: it must, before it sends goodbye, or the others wait for one
  * that never comes. */
 static void
 ping_all(struct node_worker *w)
@@ -283,7 +283,7 @@ fatal_expected(const struct node_worker *w, enum ps_err code)
     return w->profile.may_lapse && (code == PS_ERR_LEASE_LAPSED || code == PS_ERR_FENCED);
 }
 
-/* Everything has ended; begin again as somebody new. */
+/* Everything has ended; begin again as a new incarnation. */
 static void
 script_rejoin(struct node_worker *w)
 {

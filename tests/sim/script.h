@@ -1,4 +1,4 @@
-/* What the rooms of the training script share. node_worker.h has what the worker's process calls.
+/* Shared by the modules of the training script. node_worker.h has the functions that the worker's process calls.
  *
  *     script.c           phases, and what ends them
  *     script_ops.c       operations: buffers, and starting them

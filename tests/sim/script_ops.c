@@ -103,7 +103,7 @@ may_spoil(const struct node_worker *w, bool awaited)
     return w->model->mode != PS_SYNC || (w->profile.may_lapse && !awaited);
 }
 
-/* Some have no patience with a connection that is lost, but who leaves waits until every shard knows it. */
+/* Some give up when a connection is lost, but a worker that leaves waits until every shard knows it. */
 void
 script_lost(struct node_worker *w)
 {
@@ -143,7 +143,7 @@ void
 script_start_pull(struct node_worker *w, uint32_t first, uint32_t n)
 {
     struct worker_op *o = op_new(w, WORKER_PULL);
-    /* In sync, who does not wait for the step comes too early with the next push. */
+    /* In sync, a worker that does not wait for the step would push too early for the next one. */
     bool now = w->model->mode != PS_SYNC && sim_chance(w->sim, NOW_PER_MILLE);
     struct ps_pull_options options = {.only_changed = 1, .now = now};
     struct core_var *vars[MODEL_VARS_MAX];
@@ -324,7 +324,8 @@ script_may_set(const struct node_worker *w)
     return w->model->mode != PS_ASYNC || w->model->age == PS_AGE_CUTOFF;
 }
 
-/* In sync the learning rate of a variable, which the ledger follows; else what lets pulls go, or drops pushes. */
+/* In sync the learning rate of a variable, which the ledger follows; otherwise the parameter that releases pulls, or
+ * drops pushes. */
 void
 script_start_set(struct node_worker *w)
 {

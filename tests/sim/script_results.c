@@ -1,5 +1,5 @@
-/* What became of the operations of the training script: which errors this run's faults explain, and what is told to the
- * ledger of values and acknowledgements. */
+/* Results of the operations of the training script: which errors this run's faults explain, and the values and
+ * acknowledgements that the ledger receives. */
 #include <string.h>
 
 #include "tests/sim/script.h"
@@ -12,7 +12,7 @@ result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_
     switch (code) {
     case PS_ERR_CANCELLED:
         return o->cancelled;
-    case PS_ERR_UNKNOWN_OUTCOME: /* or, in sync, a crash lost what had become of the step in which a worker rejoined */
+    case PS_ERR_UNKNOWN_OUTCOME: /* or, in sync, a crash lost the outcome of the step in which a worker rejoined */
         return ((o->kind == WORKER_PUSH || o->kind == WORKER_TICK) && o->cancelled) ||
                (o->kind == WORKER_PUSH &&
                 (w->model->mode == PS_SYNC && w->profile.may_lapse && w->profile.store_fails));
@@ -20,7 +20,7 @@ result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_
         return o->broken;
     case PS_ERR_STALE:
         return o->kind == WORKER_PUSH && w->model->age == PS_AGE_CUTOFF;
-    case PS_ERR_LATE: /* who comes again begins where the slowest is, whose last tick may be on its way */
+    case PS_ERR_LATE: /* a worker that rejoins begins where the slowest is, whose last tick may be on its way */
         return o->kind == WORKER_PUSH && w->model->mode == PS_SYNC &&
                (w->model->quorum < w->model->workers || w->profile.may_lapse || w->model->overlap);
     case PS_ERR_STEP_FAILED:
@@ -31,7 +31,7 @@ result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_
         return o->durable && w->profile.store_fails;
     case PS_ERR_INVALID: /* shards that missed a goodbye do not know that another round has begun, and keep the place */
         return o->kind == WORKER_PUSH && w->profile.cursors && w->round > 0 && w->profile.may_lapse;
-    case PS_ERR_NOT_FOUND: /* the shard lost the variable, and nobody has declared it again */
+    case PS_ERR_NOT_FOUND: /* the shard lost the variable, and no worker has declared it again */
         return o->kind == WORKER_SET && w->profile.may_durable && w->profile.store_fails;
     case PS_ERR_IO:
     case PS_ERR_FULL:
@@ -62,7 +62,7 @@ pulled_var(struct node_worker *w, struct worker_op *o, uint32_t i)
     }
 }
 
-/* Values came whole, or the buffers hold nothing that is known. */
+/* The values arrived complete, or the contents of the buffers are unknown. */
 static void
 collect_values(struct node_worker *w, struct worker_op *o, enum ps_err code)
 {

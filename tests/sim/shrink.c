@@ -92,7 +92,7 @@ failures_alike(const char *x, const char *y)
 
 /* ---- Smaller ---- */
 
-/* Seeds: its own first, so that what need not change does not. */
+/* Seeds: its own first, so that nothing changes without need. */
 static bool
 fails_too(struct run_report *best, struct run_options o, uint32_t seeds)
 {
@@ -169,7 +169,7 @@ shrink_calmer(struct run_report *best, uint32_t seeds)
     return false;
 }
 
-/* Of all seeds at the size that was reached, the one with the least to read. */
+/* Of all seeds at the size that was reached, the one with the shortest trace. */
 static void
 shrink_shortest(struct run_report *best, uint32_t seeds)
 {

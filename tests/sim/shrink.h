@@ -1,5 +1,5 @@
 /* A failing run made small, so that its trace can be read: fewer faults, steps, workers, shards and variables, as long
- * as it fails in the same words.
+ * as it fails with the same sentence.
  *
  *     run_apart(&options, &report);
  *     if (report.failed && shrink(&report, SHRINK_SEEDS))   // report.options: the small run
@@ -18,7 +18,7 @@ void run_apart(const struct run_options *o, struct run_report *out);
 /* *r: of a run that failed; becomes that of the smallest that was found. True: it is smaller. */
 bool shrink(struct run_report *r, uint32_t seeds);
 
-/* Whether both say the same, but for numbers and names with numbers in them. */
+/* Whether both sentences are the same but for numbers and names with numbers in them. */
 bool failures_alike(const char *x, const char *y);
 
 #endif

@@ -1,10 +1,10 @@
-/* The simulator's ground: virtual time, one queue of things to come, one stream of random numbers, one trace, one
- * verdict. Everything else in tests/sim is built on it, and nothing here or there looks at the real clock or at
- * addresses: the same seed gives the same run, line by line, whatever the compiler (so: one draw in an expression).
+/* The base of the simulator: virtual time, one queue of events, one stream of random numbers, one trace, one verdict.
+ * Everything else in tests/sim is built on it, and nothing here or there looks at the real clock or at addresses: the
+ * same seed gives the same run, line by line, whatever the compiler (so: one draw in an expression).
  *
  *     sim_init(&sim, seed, false);
  *     timer.run = fault_comes;  sim_at(&sim, &timer, sim.now_us + 500);
- *     while (sim_step(&sim)) {}                 // until nothing is left to come, or sim_fail() was called
+ *     while (sim_step(&sim)) {}                 // until no event is left, or sim_fail() was called
  *     sim_finish(&sim);
  *
  * Events run in the order of (time, order of being planned). One thread. */
@@ -17,7 +17,7 @@
 #define SIM_SECOND (1000 * SIM_MS)
 #define SIM_START  SIM_SECOND /* when a run begins: no time is 0 */
 
-/* Embedded in whoever waits. Zeroed: idle. */
+/* Embedded in the object that waits. Zeroed: idle. */
 struct sim_timer {
     void (*run)(struct sim_timer *t);
     uint64_t at_us, order;
@@ -40,7 +40,7 @@ struct sim {
 void sim_init(struct sim *s, uint64_t seed, bool trace);
 void sim_finish(struct sim *s);
 
-/* Plan, or plan anew. A time that has passed means now, after what is planned for now. */
+/* Plan, or plan again. A past time means now, after the events that are planned for now. */
 void sim_at(struct sim *s, struct sim_timer *t, uint64_t at_us);
 void sim_in(struct sim *s, struct sim_timer *t, uint64_t delay_us);
 void sim_cancel(struct sim *s, struct sim_timer *t); /* accepts idle ones */
@@ -49,7 +49,7 @@ void sim_cancel(struct sim *s, struct sim_timer *t); /* accepts idle ones */
 bool sim_step(struct sim *s);
 
 uint64_t sim_rand(struct sim *s);
-uint64_t sim_mix(uint64_t *state); /* the same over a state of one's own, whose draws change nobody else's */
+uint64_t sim_mix(uint64_t *state); /* the same over a state of one's own, whose draws change no others */
 uint64_t sim_mix_below(uint64_t *state, uint64_t n);
 uint64_t sim_below(struct sim *s, uint64_t n);                    /* 0 <= result < n, n >= 1 */
 uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); /* both included */
@@ -64,7 +64,7 @@ void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(pri
 /* The run has failed; the first failure is kept. Event handlers return soon after. */
 void sim_fail(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Heap memory or the end of the process: a simulator has nothing better to do. zeroed. */
+/* Zeroed heap memory; ends the process when there is none. */
 void *sim_alloc(size_t size);
 /* Grow an array by doubling, so that `len` + 1 items fit. */
 void *sim_grow(void *array, size_t *room, size_t len, size_t item);

@@ -1,5 +1,5 @@
-/* Who checks the checker: every bug of common/core/base/mutation.h, put into the cores, is found by the simulator
- * within a few seeds, and the same seeds are clean without it. By hand:
+/* Checks the checker: every bug of common/core/base/mutation.h, planted in the cores, is found by the simulator within
+ * a few seeds, and the same seeds are clean without it. By hand:
  *
  *     sim_mutated --plant RESENT_AS_NEW --mode async --faults cuts --runs 40 [--shrink]
  */

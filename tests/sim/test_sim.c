@@ -36,31 +36,31 @@ END_TEST
 /* Seeds that have found something. (What a seed means changes when the simulator draws otherwise: each defect has a
  * unit test, too.) */
 static const struct run_options found[] = {
-    /* a disk error while blocks are made: the worker's re-declare, and the observer's attach, ended for good */
+    /* a disk error while blocks are made: the worker's re-declare, and the observer's attach, failed for good */
     {.seed = 720009, .mode = RUN_SSP, .faults = FAULTS_ALL},
     {.seed = 1001578, .mode = RUN_SYNC, .faults = FAULTS_ALL},
     /* a session ahead of its worker was lost: the worker's next ticks were refused */
     {.seed = 33, .mode = RUN_ASYNC, .faults = FAULTS_CRASHES},
-    /* what a worker made after that came behind a tick past it */
+    /* operations that a worker started after that came behind a tick past them */
     {.seed = 4269, .mode = RUN_MIXED, .faults = FAULTS_ALL},
     /* two workers each had an answer of a step that a restore undid, and waited for each other in another part */
     {.seed = 1795306478105, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
     /* a lapse failed a gate, and the push behind it came too early */
     {.seed = 1795306814950, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
-    /* what a worker's earlier life had pushed stood for its next one's push, which was of other data */
+    /* a push of a worker's earlier life stood for its next one's push, which was of other data */
     {.seed = 1795307989233, .mode = RUN_SYNC, .faults = FAULTS_CUTS},
-    /* k of n: who joined at a later step is not waited for in this one, said the shard, and the ledger did not */
+    /* k of n: a worker that joined at a later step is not waited for in this one; the ledger did not know */
     {.seed = 1795307092109, .mode = RUN_SYNC, .faults = FAULTS_DELAYS},
-    /* a goodbye was lost: its worker comes again into the round that it ended, and meets nobody, which is as it should
-     */
+    /* a goodbye was lost: its worker rejoins the round that it ended, and meets no others, which is correct */
     {.seed = 1795309543443, .mode = RUN_SYNC, .faults = FAULTS_CUTS},
-    /* a full disk refused two workers different parts of a step, and each waited for the other's: the script's fault */
+    /* a full disk refused two workers different parts of a step, and each waited for the other's: a defect of the
+     * script */
     {.seed = 1795309543410, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
-    /* two steps' pushes, sent under the clock of a session ahead of the worker, were one to the simulator: of which one
+    /* two steps' pushes, sent under the clock of a session ahead of the worker, were one to the simulator; one of them
      * was lost */
     {.seed = 1795309545055, .mode = RUN_ASYNC, .faults = FAULTS_ALL},
-    /* a disk failed between a power loss' planning and its strike, and with it went who knew a worker that had gone for
-     * good: the simulator's fault */
+    /* a disk failed between a power loss' planning and its strike, and with it the record of a worker that had left for
+     * good: a defect of the simulator */
     {.seed = 501980, .mode = RUN_MIXED, .faults = FAULTS_CRASHES},
 };
 
@@ -74,7 +74,7 @@ START_TEST(what_was_found_once_stays_mended)
 }
 END_TEST
 
-/* Faults happen: what the runs above survive is not nothing. */
+/* The runs above do contain faults. */
 START_TEST(faults_do_happen)
 {
     struct run_options o = {.mode = RUN_MIXED, .faults = FAULTS_ALL};
@@ -200,7 +200,7 @@ END_TEST
 
 #define END_SOON_US (10 * SIM_SECOND) /* before TCP gives up */
 
-/* One connection and what its two ends were told. */
+/* One connection and the calls that its two ends received. */
 struct sim_link {
     struct sim sim;
     struct sim_net net;
@@ -250,7 +250,7 @@ link_accept(struct net_listener *listener, struct net_end *e)
     e->arg = l;
 }
 
-/* Dial, and pass time until the listener has accepted: the dialler has not heard of it. */
+/* Dial, and pass time until the listener has accepted: the dialler does not know yet. */
 static void
 link_init(struct sim_link *l)
 {

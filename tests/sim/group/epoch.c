@@ -1,9 +1,9 @@
-/* A member in one group: the core, and the links to the others, as client/group does it with sockets: to ranks below
- * this one it dials and says hello, those above it come to its listener; frames go to the core, and what the core wants
- * done is done after each event.
+/* A member in one group: the core, and the links to the others, as client/group does it with sockets: it dials the
+ * ranks below this one and sends hello; the ranks above connect to its listener; frames go to the core, and the core's
+ * actions are performed after each event.
  *
- * It ends in three steps: left (nothing is told to the core any more; links send what they have), all links gone and
- * all frames given back, and then it is freed. */
+ * It ends in three steps: left (the core receives no more events; links send their queues), all links gone and all
+ * frames returned, and then it is freed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +16,17 @@ enum epoch_link_state { LINK_INCOMING, LINK_DIALS, LINK_GREETS, LINK_UP, LINK_OV
 
 struct link_end {
     struct world_member *member;
-    struct epoch *epoch;   /* NULL: a guest's */
-    struct link_end *next; /* guests */
+    struct epoch *epoch;   /* NULL: an incoming connection */
+    struct link_end *next; /* incoming connections */
     uint32_t rank;
     enum epoch_link_state state;
     struct net_end *end;
     struct frame_reader reader;
-    struct group_hello hello; /* a guest's */
+    struct group_hello hello; /* of an incoming connection */
     bool greeted;
 };
 
-/* What a link has of the core; in the room that the core gives. */
+/* A core's frame in a link; lies in the space that the core provides. */
 struct link_frame {
     struct sim_net_out out;
     struct epoch *epoch;
@@ -54,7 +54,7 @@ frame_done(struct sim_net_out *out, enum ps_err result)
     epoch_perform(e);
 }
 
-/* Who has said hello can say farewell: the other side may have taken the link for whole already. */
+/* An end that has sent hello can send farewell: the other side may already consider the link complete. */
 static bool
 epoch_carries(const struct link_end *l)
 {
@@ -202,7 +202,7 @@ link_up(struct link_end *l)
     member_look(e->member);
 }
 
-/* Over, whatever it was; what comes is not looked at. */
+/* Ends the link in any state; later frames are ignored. */
 static void
 link_close(struct link_end *l, bool finish)
 {
@@ -225,7 +225,8 @@ guest_forget(struct link_end *l)
         *at = l->next;
 }
 
-/* Is the guest of the group that this member is in now? It may be of one that this member does not know yet. */
+/* Whether the incoming connection is of this member's current group. It may be of one that this member does not know
+ * yet. */
 static void
 guest_look(struct link_end *l)
 {

@@ -1,4 +1,4 @@
-/* What goes wrong, and whether an error has its reason in it. */
+/* The faults, and whether one of them explains an error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +168,8 @@ chaos_stalled_us(const struct group_world *w, uint32_t task, uint64_t from_us, u
     return sum;
 }
 
-/* Could it show in this group? It happened after the first of its members set out for it, or went on into it. */
+/* Whether the fault could show in this group: it happened after the first of its members set out for it, or went on
+ * into it. */
 static bool
 faults_in_group(const struct epoch *e, const struct group_fault *f)
 {
@@ -176,7 +177,7 @@ faults_in_group(const struct epoch *e, const struct group_fault *f)
            epoch_rank_of(e, f->a) != WORLD_NOBODY;
 }
 
-/* What happened in this group. */
+/* The faults in this group. */
 static uint32_t
 faults_within(const struct group_world *w, const struct epoch *e)
 {
@@ -187,7 +188,8 @@ faults_within(const struct group_world *w, const struct epoch *e)
     return n;
 }
 
-/* While a group is forming, who gives up may not have met all others yet, and cannot tell them why: they see it go. */
+/* While a group is forming, a member that gives up may not be connected to all others yet, and cannot send them the
+ * reason: they see it disconnect. */
 static bool
 group_faults_forming(const struct epoch *e, enum ps_err code)
 {
@@ -206,13 +208,13 @@ group_faults_explains(const struct group_world *w, const struct epoch *e, const 
         return named && (code == PS_ERR_CLOSED || code == PS_ERR_TIMEOUT || code == PS_ERR_UNREACHABLE);
     case FAULT_CUT:
         return named && (code == PS_ERR_CLOSED || code == PS_ERR_TIMEOUT);
-    case FAULT_SILENCE: /* who waits for somebody who waits in silence cannot know it */
+    case FAULT_SILENCE: /* a member that waits for one behind the silence cannot know the reason */
         return code == PS_ERR_TIMEOUT || (named && code == PS_ERR_CLOSED);
-    case FAULT_STALL: /* who was stopped itself may have missed who was guilty */
+    case FAULT_STALL: /* a member that was stopped may have missed the report of the guilty one */
         return (named && (code == PS_ERR_TIMEOUT || code == PS_ERR_CLOSED)) || f->a == e->member->task;
-    case FAULT_NONSENSE: /* whoever heard it closes, and the one who sent it may be the first to tell of that */
+    case FAULT_NONSENSE: /* the receiver closes, and the sender may be the first to report that */
         return (named && code == PS_ERR_PROTOCOL) || code == PS_ERR_CLOSED;
-    case FAULT_OTHER: /* the majority is right: of three at least, who all have a voice, and one of whom is wrong */
+    case FAULT_OTHER: /* the majority is right: of at least three members with a vote, one of which is wrong */
         return code == PS_ERR_MISMATCH && (named || e->ranks < 3 || f->pair || faults_within(w, e) > 1);
     case FAULT_KINDS:
         break;
@@ -228,7 +230,7 @@ chaos_excuse(const struct group_world *w, const struct epoch *e, const struct ps
     if (sscanf(error->peer, "task %u", &guilty) != 1 || epoch_rank_of(e, guilty) == WORLD_NOBODY)
         return "an error names nobody of the group";
     if (w->over && error->code != PS_ERR_PROTOCOL && error->code != PS_ERR_MISMATCH)
-        return NULL; /* the others have finished, and are not there any more */
+        return NULL; /* the others have finished and left */
     for (uint32_t i = 0; i < w->chaos.came_len; i++)
         if (faults_in_group(e, &w->chaos.came[i]) &&
             (group_faults_forming(e, error->code) ||

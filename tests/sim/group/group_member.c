@@ -1,5 +1,5 @@
 /* A worker's process: to the rendezvous, into a group, through the steps, and back to the rendezvous when the group has
- * failed. What a caller of ps_group.h would do runs in turns of its own, never from within the core's or the network's
+ * failed. The part of a caller of ps_group.h runs in turns of its own, never from within the core's or the network's
  * calls. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ be_over(struct world_member *m)
     incoming_drop_all(m, false);
 }
 
-/* The group has failed: why, and is there a reason? */
+/* The group has failed: checks that the error has a reason. */
 static void
 group_member_failed(struct world_member *m, struct ps_error *e)
 {

@@ -1,10 +1,9 @@
-/* The rendezvous: what psd's shard 0 does for its cluster. It never fails here; words to and from it take their time.
- */
+/* The rendezvous: what psd's shard 0 does for its cluster. It never fails here; messages to and from it are delayed. */
 #include <stdlib.h>
 
 #include "tests/sim/group/world.h"
 
-/* A word on its way: to the rendezvous, or an answer from it. */
+/* A message on its way: to the rendezvous, or an answer from it. */
 struct rendezvous_post {
     struct sim_timer timer;
     struct rendezvous_post *prev, *next;
@@ -70,7 +69,7 @@ answer_comes(struct sim_timer *t)
     word_free(a);
 }
 
-/* The guest's number says whose it is. */
+/* The connection's number says which member it belongs to. */
 static void
 group_rendezvous_answer(struct group_rendezvous *p, const struct rendezvous_answer *from)
 {
@@ -139,7 +138,7 @@ static void
 send_word(struct world_member *m, bool leaves)
 {
     struct group_rendezvous *p = &m->world->rendezvous;
-    uint64_t after = leaves ? 20 * SIM_MS : 0; /* after what it said before */
+    uint64_t after = leaves ? 20 * SIM_MS : 0; /* after its earlier messages */
     struct rendezvous_post *x = word_new(p, m, word_comes, after + group_rendezvous_latency(p));
 
     x->conn_id = m->conn_id;

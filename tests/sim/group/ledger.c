@@ -1,5 +1,5 @@
-/* What was given to each operation of each group, and so what must come out, to the last bit. Values are small whole
- * numbers where they are floats, so their sums are exact in any order; integers wrap. */
+/* The inputs of each operation of each group, and so its exact results, to the last bit. Values are small whole numbers
+ * where they are floats, so their sums are exact in any order; integers wrap. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,7 +160,7 @@ reduce_reals(const struct ledger_op *o, const struct group_job *j, uint32_t rank
 
 /* ---- Results ---- */
 
-/* Everybody's elements, in the order of all. */
+/* All ranks' elements, in the order of the ranks. */
 static uint8_t *
 whole_result(const struct ledger_group *g, struct ledger_op *o, const struct group_job *j)
 {
@@ -181,7 +181,7 @@ whole_result(const struct ledger_group *g, struct ledger_op *o, const struct gro
     return o->result;
 }
 
-/* Whose data are in what this rank gets: nobody's, if it gets nothing. */
+/* Whether this rank's result holds the data of that one: never, if it gets nothing. */
 static bool
 depends_on(const struct group_job *j, uint32_t ranks, uint32_t rank, uint32_t other)
 {

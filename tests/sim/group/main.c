@@ -2,7 +2,7 @@
  *
  *     sim_group --runs 1000 --faults all          find a seed that fails
  *     sim_group --for 28800 --seed 1000000        the same for a night
- *     sim_group --fresh 20                        all faults in turn, seeds that nobody has seen
+ *     sim_group --fresh 20                        all faults in turn, new seeds
  *     sim_group --seed 77 --faults cuts --trace   look at one run
  *
  * sim_group_mutated is the same over cores with bugs in them: --plant GROUP_.... */

@@ -21,7 +21,7 @@ draw_net(struct group_world *w, struct net_profile *out)
     out->latency_max_us = sim_between(s, 100, 40 * SIM_MS);
     out->chunk_max = (size_t)sim_between(s, 500, 65536);
     out->window_max = (size_t)sim_between(s, 4000, 262144);
-    if (w->options->heavy || sim_chance(s, 400)) /* large messages take their time */
+    if (w->options->heavy || sim_chance(s, 400)) /* large messages take long */
         out->window_max = out->chunk_max = 3000;
 }
 

@@ -1,6 +1,6 @@
-/* What a member trains. A group first agrees where to go on: who was in the latest group (WHO), and at which step the
- * slowest of those is (WHERE). A step is a word on whether somebody waits at the rendezvous, and some operations that
- * the step's number decides, started one after the other while earlier ones are under way. After the last step all
+/* A member's training. A group first agrees where to go on: which members were in the latest group (WHO), and the step
+ * of the slowest of those (WHERE). A step is a message on whether a worker waits at the rendezvous, and some operations
+ * that the step's number decides, started one after the other while earlier ones are under way. After the last step all
  * close together. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -270,8 +270,8 @@ script_begin(struct world_member *m)
 
 /* ---- Ending ---- */
 
-/* What was an operation's memory is the caller's again. It is kept for a while, full of POISON: who still reads it
- * sends that, and who still writes there is found. */
+/* After an operation its memory is the caller's again. It is kept for a while, full of POISON: a late read sends that,
+ * and a late write is found. */
 #define POISON 0xee
 
 static void
@@ -383,7 +383,7 @@ next_phase(struct world_member *m)
         m->phase++;
     }
     if (m->phase == SCRIPT_STEP && m->step >= m->world->steps)
-        m->phase = SCRIPT_CLOSE; /* nobody is waited for any more */
+        m->phase = SCRIPT_CLOSE; /* no other member is waited for any more */
     m->leaving = m->phase == SCRIPT_STEP && m->waited;
     if (!m->leaving)
         plan_next(m);

@@ -33,7 +33,7 @@ START_TEST(all_who_say_that_it_went_well_hold_the_right_bits_and_errors_name_the
 }
 END_TEST
 
-/* What the runs above survive is not nothing. */
+/* The runs above do contain faults. */
 START_TEST(faults_do_happen)
 {
     struct group_options o = {.faults = GROUP_FAULTS_ALL};

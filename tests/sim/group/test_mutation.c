@@ -1,5 +1,5 @@
-/* Who checks the checker: every bug of common/core/base/mutation.h's list for groups, put into the core, is found by
- * the simulator within a few seeds, and the same seeds are clean without it. By hand:
+/* Checks the checker: every bug of common/core/base/mutation.h's list for groups, planted in the core, is found by the
+ * simulator within a few seeds, and the same seeds are clean without it. By hand:
  *
  *     sim_group_mutated --plant GROUP_NOT_CUT --faults lies --heavy --runs 100
  */

@@ -1,14 +1,14 @@
-/* What the simulator of groups is made of. A run: some workers come to a rendezvous, form a group, and train: in each
- * step they start a few operations whose results the ledger knows. Workers die, stall and come back, connections are
- * cut or fall silent, somebody sends what makes no sense or starts another operation; then all who are left meet again
- * and go on from the step that all agree upon. Cores (client/core/group/group_core.h,
- * common/core/cluster/rendezvous_core.h) are the real ones; time, network and glue are simulated.
+/* The parts of the simulator of groups. A run: some workers come to a rendezvous, form a group, and train: in each step
+ * they start a few operations whose results the ledger knows. Workers die, stall and come back, connections are cut or
+ * fall silent, a member sends nonsense or starts another operation; then all that are left meet again and go on from
+ * the step that all agree upon. Cores (client/core/group/group_core.h, common/core/cluster/rendezvous_core.h) are the
+ * real ones; time, network and glue are simulated.
  *
- *     world ── rendezvous (who forms a group)
+ *     world ── rendezvous (forms a group)
  *           ── member[]  one worker: its process, its script       group_member.c, script.c
  *                 └─ epochs: a group core and its links            epoch.c
- *           ── ledger    what was given, what must come out        ledger.c
- *           ── faults    what goes wrong, and who did it           faults.c */
+ *           ── ledger    inputs given, results that must come out        ledger.c
+ *           ── faults    faults, and the members that caused them           faults.c */
 #ifndef TESTS_SIM_GROUP_WORLD_H
 #define TESTS_SIM_GROUP_WORLD_H
 
@@ -32,12 +32,12 @@ enum group_faults {
     GROUP_FAULTS_LEVELS
 };
 
-/* What the simulator does wrong itself, for the ledger to find. */
+/* Errors that the simulator itself makes, for the ledger to find. */
 enum group_lie {
     GROUP_LIE_NONE,
     GROUP_LIE_ZEROS,     /* a link that is cut in the middle of a message makes up the rest of it */
-    GROUP_LIE_LATE_WORD, /* an operation's end is told after its time */
-    GROUP_LIE_BLAME,     /* an error names somebody else */
+    GROUP_LIE_LATE_WORD, /* an operation's end is reported after its time */
+    GROUP_LIE_BLAME,     /* an error names another rank */
     GROUP_LIE_STALE,     /* an operation's result is that of the one before */
     GROUP_LIES
 };
@@ -47,7 +47,7 @@ struct group_options {
     enum group_faults faults;
     uint32_t members, steps; /* 0: drawn */
     uint32_t faults_max;     /* 0: as many as are drawn */
-    bool heavy;              /* large messages over slow links: whatever goes wrong, it is in the middle of some */
+    bool heavy;              /* large messages over slow links, so that faults strike in the middle of some */
     enum group_lie lie;
     bool trace;
 };
@@ -77,7 +77,7 @@ struct group_job {
     uint32_t root;
 };
 
-/* Bytes of what a rank gives and gets. */
+/* Bytes that a rank gives and gets. */
 size_t job_in_bytes(const struct group_job *j, uint32_t ranks, uint32_t rank);
 size_t job_out_bytes(const struct group_job *j, uint32_t ranks, uint32_t rank);
 const char *job_text(const struct group_job *j, char *out, size_t size);
@@ -93,7 +93,7 @@ enum world_member_state {
     MEMBER_WAITS, /* there */
     MEMBER_JOINS, /* it knows the table, and connects to the others */
     MEMBER_TRAINS,
-    MEMBER_OVER /* all steps are done, or nobody is left to do them with */
+    MEMBER_OVER /* all steps are done, or no other member is left */
 };
 
 #define MEMBER_GRAVES 24
@@ -105,13 +105,13 @@ struct world_member {
     uint64_t incarnation, attempt, conn_id;
     uint64_t epoch_seen; /* the last group's */
     struct net_listener listener;
-    struct epoch *now;                  /* the one it joins or trains in */
+    struct epoch *now;                  /* the epoch that it joins or trains in */
     struct epoch *epochs;               /* all that are not gone */
     struct link_end *incoming;          /* accepted, and not known to be of a group yet */
     uint64_t held_us;                   /* it is stopped until then */
     uint64_t came_us;                   /* when it set out for the rendezvous */
-    struct sim_timer turn, start, back; /* back: it comes back from the dead */
-    int64_t step;                       /* the next one; INT64_MAX: it knows nothing yet */
+    struct sim_timer turn, start, back; /* back: it comes back after a kill */
+    int64_t step;                       /* the next one; INT64_MAX: not known yet */
     int64_t trained;                    /* the number of the last group that it trained in; 0: none */
     bool other;                         /* its next operation is another than the others' */
     bool restarts;
@@ -126,7 +126,7 @@ struct world_member {
     uint32_t job_next, jobs; /* started, of */
     uint32_t ops;            /* started in this group */
     enum { SCRIPT_WHO, SCRIPT_WHERE, SCRIPT_STEP, SCRIPT_CLOSE } phase;
-    bool waited;  /* somebody waits at the rendezvous: */
+    bool waited;  /* a worker waits at the rendezvous: */
     bool leaving; /* all go there after the step */
     bool closed;  /* all is done */
 };
@@ -170,17 +170,17 @@ struct epoch {
 
 struct epoch *epoch_new(struct world_member *m, const struct rendezvous_table *t);
 void epoch_perform(struct epoch *e);
-void epoch_leave(struct epoch *e); /* say goodbye, finish */
-void epoch_end(struct epoch *e);   /* nothing is told to its core any more */
+void epoch_leave(struct epoch *e); /* sends goodbye, finishes */
+void epoch_end(struct epoch *e);   /* its core receives no more events */
 void epoch_kill(struct epoch *e, bool power);
 uint32_t epoch_rank_of(const struct epoch *e, uint32_t task);
 void epoch_accept(struct net_listener *l, struct net_end *end);
 void incoming_drop_all(struct world_member *m, bool power);
-void incoming_look_all(struct world_member *m);               /* a table is known: whose are they? */
+void incoming_look_all(struct world_member *m);               /* a table is known: assign the incoming links */
 struct net_end *epoch_end_of(struct epoch *e, uint32_t rank); /* NULL: it has no link to it now */
 bool epoch_garbage(struct epoch *e, uint32_t rank);           /* sends nonsense to that rank; false: not now */
 void epochs_hold(struct world_member *m);                     /* nothing reaches its links before held_us */
-void epochs_sweep(struct world_member *m);                    /* free those that nobody needs */
+void epochs_sweep(struct world_member *m);                    /* free those that are no longer needed */
 
 /* ---- group_rendezvous.c: where they meet ---- */
 
@@ -223,12 +223,12 @@ struct group_chaos {
 
 void chaos_begin(struct group_chaos *c, struct group_world *w);
 void chaos_stop(struct group_chaos *c);
-void chaos_other(struct group_world *w, uint32_t task, bool pair); /* it starts something else now */
+void chaos_other(struct group_world *w, uint32_t task, bool pair); /* it starts another operation now */
 
 /* Is there a reason for this error, in this group, at this member? NULL: yes. Else what is wrong. */
 const char *chaos_excuse(const struct group_world *w, const struct epoch *e, const struct ps_error *error);
 
-/* How long it was stopped between. */
+/* How long it was stopped in this interval. */
 uint64_t chaos_stalled_us(const struct group_world *w, uint32_t task, uint64_t from_us, uint64_t to_us);
 
 /* ---- ledger.c ---- */
@@ -245,7 +245,7 @@ uint32_t ledger_joined(const struct ledger_group *g);
 /* Rank gives `in` to its operation number op. */
 void ledger_gives(struct group_world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const struct group_job *j,
                   const void *in);
-/* It ended well, with this. */
+/* The operation succeeded with this result. */
 void ledger_got(struct group_world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const void *out);
 void ledger_finish(struct group_world *w);
 
@@ -268,7 +268,7 @@ struct group_world {
     uint64_t think_us; /* between operations, at most */
     struct group_chaos chaos;
     struct ledger_group *ledger;
-    bool over; /* somebody has finished all steps, with all others */
+    bool over; /* a member has finished all steps, with all others */
     struct sim_timer watch;
     uint64_t good, bad, groups, steps_done, seen;
 };
