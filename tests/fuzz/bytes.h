@@ -1,5 +1,5 @@
 /* An input as a script: its bytes, taken from the front, become choices. One that has run out chooses 0 for ever, so
- * every input is a whole script and a shorter one is its beginning. All that targets share beside their subject. */
+ * every input is a whole script and a shorter one is its beginning. All that the targets share. */
 #ifndef TESTS_FUZZ_BYTES_H
 #define TESTS_FUZZ_BYTES_H
 
@@ -12,7 +12,7 @@
 
 #include "common/core/base/base.h"
 
-/* What libFuzzer and replay.c call. */
+/* The function that libFuzzer and replay.c call. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct fuzz_bytes {

@@ -38,7 +38,7 @@ client_answer_deliver(const struct fuzz_answer *a)
     client_message(a->world, a->shard, a->type, a->request, a->message, a->payload_len);
 }
 
-/* What shard a->shard says that it has of this task's data. */
+/* The part of this task's data that shard a->shard reports. */
 static void
 client_answer_place(struct fuzz_answer *a, Psd__Cursor *room, Psd__Welcome *m)
 {
@@ -93,7 +93,7 @@ client_answer_welcome(struct fuzz_answer *a, const Psd__Hello *hello)
     client_answer_deliver(a);
 }
 
-/* definition: NULL, to who declared it. */
+/* definition: NULL when the answer goes to the worker that declared it. */
 static void
 client_answer_declared(struct fuzz_answer *a, const char *name, Psd__Declare *definition)
 {
@@ -215,7 +215,7 @@ client_answer_report(struct fuzz_answer *a, const Psd__Query *query)
     client_answer_deliver(a);
 }
 
-/* What is told as it came. */
+/* A message that reports an outcome. */
 static void
 client_answer_outcome(struct fuzz_answer *a, enum msg_type type)
 {

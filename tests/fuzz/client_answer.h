@@ -1,4 +1,4 @@
-/* What a shard answers to a frame of the client core, honestly or with a lie. */
+/* A shard's answers to frames of the client core, honest or with a lie. */
 #ifndef TESTS_FUZZ_CLIENT_ANSWER_H
 #define TESTS_FUZZ_CLIENT_ANSWER_H
 
@@ -9,7 +9,7 @@
  * sequence, its type. */
 #define CLIENT_LIES 10
 
-/* Answer h, a frame that this shard heard. What the lie needs to know is chosen from `in`. The frame begins; its
+/* Answer h, a frame that this shard received. What the lie consists of is chosen from `in`. The frame begins; its
  * payload comes with client_world_end_frame(). */
 void client_answer(struct fuzz_bytes *in, struct client_world *w, uint32_t shard, const struct client_received *h,
                    uint8_t lie);

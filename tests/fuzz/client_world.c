@@ -70,7 +70,7 @@ send_frame(struct client_world *w, uint32_t shard, struct core_send *send)
     *at = s;
 }
 
-/* The oldest is told back; bytes of a connection that is gone are not looked at. */
+/* The oldest is reported as sent; bytes of a connection that is gone are not looked at. */
 static void
 tell_back(struct client_world *w, uint32_t shard, enum ps_err result)
 {
@@ -195,7 +195,7 @@ client_world_begin(struct client_world *w, uint32_t shard, const struct frame_he
         check_place(w, l);
 }
 
-/* What the bytes are does not matter to the core. */
+/* The contents of the bytes do not matter to the core. */
 static void
 client_world_fill(const struct client_world *w, const struct world_link *l)
 {

@@ -1,10 +1,11 @@
-/* The world around a client core in a fuzz target: connections that bytes crawl through, and callers with buffers.
+/* The world around a client core in a fuzz target: connections that deliver bytes in small pieces, and callers with
+ * buffers.
  *
  * It performs the core's actions as the glue does, and checks what the core promises:
  *
- *     a frame that it hands out is whole and valid, and its bytes can be read until they are told back
- *     a payload's places lie in buffers of pulls that are not done; once done, its buffers are gone from memory, so
- *     that who touches them is found
+ *     a frame that it hands out is whole and valid, and its bytes can be read until it is reported as sent
+ *     a payload's places lie in buffers of pulls that are not done; once done, its buffers are freed, so
+ *     that any use of them is found
  *     actions come for connections that there are
  *     every operation ends: at the latest when the client says goodbye */
 #ifndef TESTS_FUZZ_CLIENT_WORLD_H
@@ -21,7 +22,7 @@
 #define WORLD_OPS    12
 #define WORLD_HEARD  16
 
-/* What variable v0, v1 ... is, to workers that declare it and to honest shards. */
+/* The definition of variable v0, v1 ..., for workers that declare it and for honest shards. */
 struct world_definition {
     uint64_t elements;
     const char *optimizer;
@@ -34,7 +35,7 @@ struct client_received {
     uint8_t *meta;
 };
 
-/* A frame that was handed out and not told back. */
+/* A frame that was handed out and not yet reported as sent. */
 struct sending {
     struct sending *next;
     struct core_send *send;
@@ -46,7 +47,7 @@ struct world_link {
     struct sending *sending;
     struct client_received heard[WORLD_HEARD]; /* the newest, to be answered */
     size_t heard_len;
-    struct ps_cursor cursor; /* of the newest tick that it took; what an honest welcome says */
+    struct ps_cursor cursor; /* of the newest tick that it took; an honest welcome carries it */
     bool has_cursor;
 
     /* The frame that is on its way to the core. */
@@ -61,7 +62,7 @@ struct world_var {
     bool ready;
     uint64_t elements;
     struct layout layout;
-    uint32_t id[WORLD_SHARDS]; /* as the shards said last */
+    uint32_t id[WORLD_SHARDS]; /* as the shards reported last */
 };
 
 struct world_op {
@@ -79,17 +80,17 @@ struct client_world {
     struct world_link link[WORLD_SHARDS];
     struct world_var var[WORLD_VARS];
     struct world_op op[WORLD_OPS];
-    bool hold; /* what is handed out stays so until world_sent() */
+    bool hold; /* frames handed out are not reported as sent until client_world_sent() */
     struct arena arena;
 };
 
 void client_world_start(struct client_world *w, const struct core_config *config);
-void client_world_end(struct client_world *w); /* goodbye, and all is checked to be over */
+void client_world_end(struct client_world *w); /* says goodbye and checks that everything has ended */
 
-/* After every call to the core: actions, then callers whose operations are done take their buffers away. */
+/* After every call to the core: performs its actions; then callers whose operations are done free their buffers. */
 void client_world_perform(struct client_world *w);
 
-void client_world_sent(struct client_world *w, uint32_t shard, enum ps_err result); /* tell the oldest back */
+void client_world_sent(struct client_world *w, uint32_t shard, enum ps_err result); /* report the oldest as sent */
 void client_world_connect(struct client_world *w, uint32_t shard, bool succeeds);
 void client_world_lose(struct client_world *w, uint32_t shard, enum ps_err why);
 

@@ -1,4 +1,4 @@
-/* Files of a checkpoint that somebody else wrote: the header of a safetensors file, and the manifest.
+/* Files of a checkpoint from an untrusted source: the header of a safetensors file, and the manifest.
  *
  * The first byte chooses the reader, the rest is the file; a manifest without its last brace, since its checksum is
  * made here: with a wrong one all of them would be refused alike. What is accepted holds what the headers promise:
@@ -68,7 +68,7 @@ check_again(const struct checkpoint *c)
     free(again);
 }
 
-/* What it says of its files can be made and is what it then finds there. */
+/* Files as the manifest describes them can be made, and it then finds them as described. */
 static void
 check_files(const struct checkpoint *c)
 {

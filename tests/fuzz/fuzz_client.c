@@ -1,8 +1,8 @@
 /* The client core among hostile shards: an input is a script of what callers start, cancel and free, of connections
  * that come and go, of time, and of what shards answer. client_world.h says what is checked.
  *
- * An answer is an honest one to a frame that was sent, mostly; a byte says what of it is a lie: its request, a length,
- * a count, a code, a version, its type. One step is a frame of bytes. */
+ * An answer is an honest one to a frame that was sent, mostly; a byte says which part of it is a lie: its request, a
+ * length, a count, a code, a version, its type. One step is a frame of bytes. */
 #include "tests/fuzz/client_answer.h"
 
 #define STEPS_MAX 600
@@ -129,7 +129,7 @@ fuzz_client_pull(struct client_script *s)
                             &e);
 }
 
-/* Where the step's data ends: mostly all of its pushes say the same, past where it begins. */
+/* Where the step's data ends: mostly the same in all of its pushes, past where it begins. */
 static struct ps_cursor
 some_cursor(struct client_script *s, bool odd)
 {
@@ -214,7 +214,7 @@ fuzz_client_ask(struct client_script *s)
     }
 }
 
-/* What psctl asks: answered as it came. */
+/* psctl's requests: the answer passes through unchanged. */
 static void
 ask_more(struct client_script *s)
 {

@@ -1,5 +1,5 @@
-/* Texts that say what is wanted: psd's command line and configuration file, optimizers, schedules, clips, ages,
- * networks, psctl's assignments, numbers with units, name patterns.
+/* Texts of settings: psd's command line and configuration file, optimizers, schedules, clips, ages, networks, psctl's
+ * assignments, numbers with units, name patterns.
  *
  * The first byte chooses the reader, the rest is the text. What is accepted is written out again and read back as the
  * same; what is refused has a code and a sentence. */

@@ -1,4 +1,4 @@
-/* A safetensors file that somebody else wrote, and what an import makes of it: fuzz_checkpoint.c has the header alone.
+/* A safetensors file from an untrusted source, and its import: fuzz_checkpoint.c has the header alone.
  *
  * The first two bytes: what the import may do (a pattern, declare), and how many values lie behind the bytes; the rest
  * is the file. What is accepted becomes variables that could have been declared, each of a tensor with its name, shape

@@ -67,7 +67,7 @@ fuzz_shard_crash(struct shard_script *s)
     world_crash(&s->world);
 }
 
-/* An operator: a worker is to go, or the shard. */
+/* An operator ends a worker or the shard. */
 static void
 end_something(struct shard_script *s)
 {

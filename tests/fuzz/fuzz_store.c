@@ -1,7 +1,7 @@
-/* What a store may hold when a shard starts over it: rows and values of any bytes. A store that a shard has written is
- * edited by the input (rows and blocks are overwritten in part or whole, put under other keys, erased, added), then a
- * shard is made over it. It must say what is wrong, or serve: workers and observers that come are answered, updates are
- * committed, and another shard over what it left says the same again.
+/* A shard starts over a store that holds rows and values of any bytes. A store that a shard has written is edited by
+ * the input (rows and blocks are overwritten in part or whole, put under other keys, erased, added), then a shard is
+ * made over it. It must report what is wrong, or serve: workers and observers that come are answered, updates are
+ * committed, and another shard over what it left reports the same.
  *
  * Or the shard has a redo log: its pieces, edited, left out and mixed up, are replayed into an empty one. */
 #include "tests/fuzz/bytes.h"

@@ -1,4 +1,4 @@
-/* Texts that say who is where: TF_CONFIG, lists of shards, addresses, psrun's host lists.
+/* Texts that say where processes run: TF_CONFIG, lists of shards, addresses, psrun's host lists.
  *
  * The first byte chooses the reader, the rest is the text. What is accepted holds what the headers promise; what is
  * refused has a code and a sentence. */

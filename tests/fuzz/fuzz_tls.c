@@ -1,9 +1,9 @@
-/* What comes from the network before a TLS handshake is done, at either side: bytes of the input's own, or what a real
- * peer says with the input laid over it. OpenSSL reads it; what is ours is around it: who a stranger is, how much may
- * come, what is said of a failure.
+/* Bytes from the network before a TLS handshake is done, at either side: the input's own, or those of a real peer with
+ * the input written over them. OpenSSL reads them; our code is around it: who the peer is, how much it may send, which
+ * error is reported.
  *
- * What must hold: nobody's handshake is done whose bytes were changed; a failure has a sentence and is final; no more
- * than TLS_HANDSHAKE_MAX bytes are taken. */
+ * What must hold: no handshake succeeds whose bytes were changed; a failure has a sentence and is final; no more than
+ * TLS_HANDSHAKE_MAX bytes are taken. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,8 +118,8 @@ from_a_stranger(struct fuzz_tls_side *to, const uint8_t *data, size_t size)
     ps_assert(fuzz_tls_shake(to) != TLS_DONE);
 }
 
-/* The input over what the peer says, in the first message that `to` reads: a hello. (The head of its record is not part
- * of what is signed.) One that changes nothing is let through. */
+/* The input over the peer's first message that `to` reads: a hello. (The head of its record is not part of what is
+ * signed.) One that changes nothing is let through. */
 static void
 over_a_peer(struct fuzz_tls_side *to, const uint8_t *data, size_t size)
 {

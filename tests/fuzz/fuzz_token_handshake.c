@@ -1,8 +1,8 @@
-/* The proof of a token, with somebody between the two who has none: the input says what it changes of each frame, or
- * what it sends in its place.
+/* The proof of a token, with an attacker without one between the two sides: the input says what the attacker changes in
+ * each frame, or what it sends in its place.
  *
- * What must hold: whoever comes through had all that the other side said as it was said, but for bytes that say
- * nothing; what fails says why, and an answer is a frame that can be sent; and who has no secret is never let in. */
+ * What must hold: a side that succeeds has received all that the other side sent, unchanged but for bytes without
+ * meaning; a failure says why, and an answer is a frame that can be sent; a peer without the secret is never let in. */
 #include "tests/fuzz/bytes.h"
 
 #include "common/core/auth/token_handshake.h"
@@ -12,13 +12,13 @@
 struct handshake_relay {
     struct fuzz_bytes in;
     struct token_handshake client, shard;
-    uint8_t sent[TOKEN_HANDSHAKE_FRAME_MAX]; /* as the last side said it */
+    uint8_t sent[TOKEN_HANDSHAKE_FRAME_MAX]; /* as the last side sent it */
     uint8_t frame[FRAME_HEAD_SIZE + TOKEN_HANDSHAKE_META_MAX];
     size_t sent_len, len;
-    bool changed; /* something that says something */
+    bool changed; /* something that has a meaning */
 };
 
-/* Bytes of a frame that nobody looks at. */
+/* Bytes of a frame that neither side looks at. */
 static bool
 says_nothing(unsigned type, size_t at)
 {

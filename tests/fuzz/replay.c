@@ -1,7 +1,7 @@
 /* Runs a fuzz target without libFuzzer: each file of its corpus, then inputs made from these, as a test.
  *
  *     fuzz_shard_replay DIRECTORY COUNT       the files, then COUNT mutations; PSD_TEST_SEED is their seed
- *     fuzz_shard_replay FILE...               these inputs alone: what a campaign found
+ *     fuzz_shard_replay FILE...               these inputs alone: those that a campaign found
  *
  * A mutation is made of a file by a few edits: a bit, a byte, a run that is doubled, left out or taken from another
  * file. Each has a seed of its own, printed when it is what ended the program; given as PSD_TEST_SEED it comes first.
@@ -142,7 +142,7 @@ replay_mutation(uint64_t seed)
 
 /* ---- The program ---- */
 
-/* What runs now. */
+/* The input that runs now. */
 static const char *name_now; /* NULL: a mutation */
 static uint64_t seed_now;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run every fuzz target under libFuzzer for a time: build with clang, start from the corpora here and from what earlier
-# runs found, report executions and coverage, make findings small.
+# Run every fuzz target under libFuzzer for a time: build with clang, start from the corpora here and from the finds of
+# earlier runs, report executions and coverage, make findings small.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -49,7 +49,7 @@ for target in "${targets[@]}"; do
   [ -f "$here/fuzz_$target.c" ] || fail "there is no target '$target'; there are $(known | tr '\n' ' ')"
 done
 
-# All of the code is instrumented, but for the kernels: they are the tests' of optimizers, and slow.
+# All of the code is instrumented, but for the kernels: these are slow, and the optimizers' tests cover them.
 if ! [ -f "$build/build.ninja" ]; then
   CC=clang meson setup "$build" "$root" -Dfuzz=true -Dtests=enabled -Ddebug=true -Doptimization=1 -Dwerror=false \
     -Db_lundef=false -Db_sanitize=address,undefined \

@@ -1,4 +1,4 @@
-/* What must hold of a shard between turns. It looks behind the walls: shard_state.h has all that a shard is. */
+/* The conditions that a shard must meet between turns. It looks inside the shard: shard_state.h has its whole state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "common/core/model/initializer.h"
 #include "tests/fuzz/shard_world.h"
 
-/* ---- Who waits ---- */
+/* ---- Waiting requests ---- */
 
 static bool
 is_asked(const struct shard_world_request *a, uint64_t number)
@@ -80,7 +80,7 @@ check_conn(const struct shard_world *w, const struct world_conn *at)
     if (at->ended || at->wild)
         return;
     ps_assert(at->requests.len == requests);
-    /* What was asked twice may be held twice. */
+    /* A message that was sent twice may be held twice. */
     ps_assert(at->seqs.len <= seqs && (w->data != NULL || c->durable_acks_len > 0 || at->seqs.len == seqs));
 }
 
@@ -208,7 +208,7 @@ check_empty(struct shard_world *w)
 {
     const struct shard *s = w->shard;
 
-    ps_assert(s->connections_len == 0 && (s->draining || s->barriers_len == 0)); /* one that drains ends no lease */
+    ps_assert(s->connections_len == 0 && (s->draining || s->barriers_len == 0)); /* a draining shard ends no lease */
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
         const struct job *job = s->jobs_by_id[id];
 
@@ -267,7 +267,7 @@ compare_session(const struct session *a, const struct session *b, uint64_t boot)
     ps_assert(a->round == b->round && a->late == b->late);
     ps_assert(a->state == b->state && a->incarnation == b->incarnation && a->lease_ms == b->lease_ms);
     ps_assert(same_text(a->agent, b->agent) && a->joined_past == b->joined_past);
-    /* Where one stood that has lapsed since a power loss is of no interest: it comes again at the slowest. */
+    /* The clock of a session that has lapsed since a power loss does not matter: it rejoins at the slowest clock. */
     ps_assert(a->clock == b->clock || (a->state != SESSION_LIVE && a->boot != boot));
     ps_assert(a->last_seq == b->last_seq && a->last_tick == b->last_tick && a->last_barrier == b->last_barrier);
     ps_assert(a->acked_through >= b->acked_through && a->outcomes_lost_to == b->outcomes_lost_to);

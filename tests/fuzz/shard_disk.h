@@ -1,6 +1,6 @@
 /* The disk of a fuzzed shard: a durable store, and a saver that does its work in whatever order the input says: pieces
- * of the redo log, blocks of a save, its end; errors in between; power loss, after which the shard is made anew from
- * what the disk has. All that the core wants of a saver is asserted here. */
+ * of the redo log, blocks of a save, its end; errors in between; power loss, after which the shard is rebuilt from what
+ * the disk has. All that the core requires of a saver is asserted here. */
 #ifndef TESTS_FUZZ_SHARD_DISK_H
 #define TESTS_FUZZ_SHARD_DISK_H
 

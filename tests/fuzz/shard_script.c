@@ -51,7 +51,7 @@ some_clock(struct shard_script *s, const struct world_conn *c, unsigned ahead)
     return how < 240 ? clock + how % 4u : bytes_number(&s->in);
 }
 
-/* What the worker says that it knows: mostly all that is resolved. */
+/* What the worker claims to know: mostly all that is resolved. */
 static uint64_t
 some_acked(struct shard_script *s, const struct world_conn *c)
 {
@@ -477,8 +477,8 @@ script_evict(struct shard_script *s)
     script_send(s, c, (struct world_frame){.type = MSG_EVICT, .asks = true}, &m.base);
 }
 
-/* Groups of two, of which one is of another cluster. Whoever waits was refused, or is told in time: no two of an index,
- * no two questions of a connection, and none in a hurry. */
+/* Groups of two, of which one is of another cluster. A request is refused, or answered in time: no two of an index, no
+ * two requests of a connection, and no short deadlines. */
 void
 script_meet(struct shard_script *s)
 {

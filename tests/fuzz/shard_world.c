@@ -1,4 +1,4 @@
-/* Events in, actions out, and the books on who was answered. */
+/* Events in, actions out, and the record of what was answered. */
 #include "tests/fuzz/shard_world.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #define COMMITS_PER_CHECK 8
 
-/* ---- Who asked ---- */
+/* ---- Requests ---- */
 
 static void
 asked_add(struct shard_world_request *a, uint64_t number)
@@ -48,7 +48,7 @@ shard_world_answered(struct world_conn *c, uint64_t request)
     ps_assert(asked || c->wild);
 }
 
-/* A repeat is answered once more, so one that is not in the books is no mistake; one that was never sent is. */
+/* A repeat is answered once more, so one that is not recorded is no mistake; one that was never sent is. */
 static void
 shard_world_acked(struct world_conn *c, uint64_t seq)
 {
@@ -182,7 +182,7 @@ shard_world_perform(struct shard_world *w, struct shard_action *a)
     case SHARD_STOPPED:
         w->stopped = true;
         break;
-    case SHARD_RESTORE_WANTED: /* nobody has files here */
+    case SHARD_RESTORE_WANTED: /* there are no files here */
         free(a->text);
         free(a->job);
         break;
@@ -233,7 +233,7 @@ world_open(struct shard_world *w, struct world_conn *c)
     world_event(w, &(struct shard_event){.kind = SHARD_OPENED, .conn = c->id, .peer = "127.0.0.1:9"});
 }
 
-/* What was on its way to it is lost with it. */
+/* Messages on their way to it are lost with it. */
 void
 world_lose(struct shard_world *w, struct world_conn *c)
 {

@@ -1,14 +1,14 @@
-/* The world around a shard in a fuzz target: it hands over events, ends turns, takes what comes out, and remembers what
- * was asked and not yet answered. After every turn it checks what must hold (shard_check.c):
+/* The world around a shard in a fuzz target: it hands over events, ends turns, takes what comes out, and remembers the
+ * requests that are not yet answered. After every turn it checks what must hold (shard_check.c):
  *
- *     every frame that asks is answered, or parked and known to be; nobody is told anything after the end
- *     all that the shard says is valid
- *     sessions count their sequences without gaps; what waits is in the books of all who hold it
+ *     every request is answered, or parked and known to be; no connection receives anything after its end
+ *     all that the shard sends is valid
+ *     sessions count their sequences without gaps; a message that waits is listed by everything that holds it
  *     a block is of one state: elements that started equal and got equal gradients are equal; versions never go back
  *     the store holds all of it: a second shard, loaded from there, is the same
- *     a save is of one instant; what is made anew from the disk is a whole shard (shard_disk.h)
+ *     a save is of one instant; a shard rebuilt from the disk is whole (shard_disk.h)
  *
- * A connection on which bytes of no meaning were sent is no longer asked whether it was answered; all else holds. */
+ * A connection on which meaningless bytes were sent is no longer checked for answers; all else holds. */
 #ifndef TESTS_FUZZ_SHARD_WORLD_H
 #define TESTS_FUZZ_SHARD_WORLD_H
 
@@ -23,7 +23,7 @@
 #define WORLD_VARS   16
 #define WORLD_BLOCKS 16
 
-/* Numbers of what was asked and not answered. */
+/* Numbers of the requests that are not answered. */
 struct shard_world_request {
     uint64_t number[WORLD_ASKED];
     size_t len;
@@ -31,10 +31,10 @@ struct shard_world_request {
 
 struct world_conn {
     uint64_t id; /* 0: none */
-    bool ended;  /* the shard closed it; it is not told yet that it is gone */
+    bool ended;  /* the shard closed it; the event that it is gone is still to come */
     bool wild;
     struct shard_world_request requests, seqs;
-    uint64_t last_request; /* the newest that was asked */
+    uint64_t last_request; /* the newest that was sent */
     uint64_t seq_max;      /* the highest that was sent */
     uint32_t job, task;    /* of its hello */
 };
@@ -65,7 +65,7 @@ struct shard_world {
 /* durable: with a disk. */
 void world_start(struct shard_world *w, const struct shard_config *config, uint64_t store_bytes, bool durable);
 
-/* Everybody goes, leases end, the shard drains. Checks that nothing is left. */
+/* All connections close, leases end, the shard drains. Checks that nothing is left. */
 void world_end(struct shard_world *w);
 
 void world_event(struct shard_world *w, struct shard_event *event); /* sets the time */
@@ -79,7 +79,8 @@ void world_open(struct shard_world *w, struct world_conn *c); /* a new connectio
 void world_lose(struct shard_world *w, struct world_conn *c);
 void world_deliver(struct shard_world *w); /* make answers with blocks that are due */
 
-/* A frame with this payload: n times the same number. asks: its request must be answered; seq: 0, or this must. */
+/* A frame with this payload: n times the same number. asks: its request must be answered; seq: 0, or the sequence
+ * number that must be answered. */
 struct world_frame {
     enum msg_type type;
     uint64_t request;
@@ -96,6 +97,6 @@ void world_frame(struct shard_world *w, struct world_conn *c, const struct world
 
 void check_turn(struct shard_world *w);  /* what must hold between turns */
 void check_store(struct shard_world *w); /* what is committed */
-void check_empty(struct shard_world *w); /* when nobody is there any more */
+void check_empty(struct shard_world *w); /* when no connection is left */
 
 #endif
