@@ -1,5 +1,5 @@
-/* The areas of the bench: a name, what is asked, and the function that answers with tables (report.h). Each is one file
- * of areas/, which says at its head what exactly is measured. */
+/* The areas of the bench: a name, the question, and the function that answers with tables (report.h). Each is one file
+ * of areas/, whose head says exactly what is measured. */
 #ifndef TESTS_BENCH_AREA_H
 #define TESTS_BENCH_AREA_H
 

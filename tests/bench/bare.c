@@ -93,11 +93,11 @@ limit_sockets_close(struct limit_sockets *s, uint32_t ranks)
 
 struct ring {
     int to, from;
-    bool spin, crowded; /* more ranks than cores: who only looks lets others run */
+    bool spin, crowded; /* more ranks than cores: a rank that only polls lets others run */
     bool adds;
     uint64_t ranks;
-    _Alignas(64) float scratch[PIECE / sizeof(float)]; /* what is read: it stays in the cache, as what a ring adds at
-                                                          once does */
+    _Alignas(64) float scratch[PIECE / sizeof(float)]; /* incoming values: they stay in the cache, as those that a ring
+                                                          adds at once do */
 };
 
 static void *
@@ -123,13 +123,13 @@ static uint64_t
 bare_moved(ssize_t n, const char *what)
 {
     if (n == 0)
-        exit(1); /* another rank ended, and has said why */
+        exit(1); /* another rank ended, and has printed why */
     if (n < 0 && errno != EAGAIN)
         bare_die(what);
     return n < 0 ? 0 : (uint64_t)n;
 }
 
-/* At once, whoever it is for: a piece of a float that the socket has cut is not worth waiting for. */
+/* At once, wherever it belongs: a float that the socket has cut is not worth waiting for. */
 static uint64_t
 ring_read(struct ring *ring, float *values, uint64_t got, uint64_t bytes, uint64_t whole)
 {

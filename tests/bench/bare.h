@@ -1,9 +1,10 @@
-/* What no all-reduce between processes of one machine can do better than, as teams (team.h).
+/* The bounds of any all-reduce between processes of one machine, as teams (team.h).
  *
- * limit_sockets: each rank sends to the next what a ring sends, 2 (n - 1) / n of the values, over one TCP connection,
- * and reads as much from the one before, at once; nobody waits for a part before he sends the next. Nothing is added,
- * or the first half of what comes is, and the other half is read to where it belongs. limit_memory: the values lie in
- * memory that all ranks have; each adds up its part of them all, and copies the others'. */
+ * limit_sockets: each rank sends to the next as much as a ring does, 2 (n - 1) / n of the values, over one TCP
+ * connection, and reads as much from the one before, at the same time; no rank waits for a part before it sends the
+ * next. Nothing is added, or the first half of the incoming values is, and the other half is read into its place.
+ * limit_memory: the values lie in memory that all ranks share; each adds up its part of them all, and copies the
+ * others'. */
 #ifndef TESTS_BENCH_BARE_H
 #define TESTS_BENCH_BARE_H
 

@@ -5,11 +5,11 @@
  *     bench --list                           what there is
  *     bench --json FILE --svg FILE           everything kept, and drawn
  *
- * What it consists of: settings (the command line), areas (one file each: what is measured against what), way and turns
- * (who is compared takes turns), series (medians, spreads, ratios), report (tables, JSON) and picture (SVG). What areas
- * are made of: server (psd processes), worker (a client that works a load off), workers (many of them), pump (the bare
- * socket), redis (a peer), bare, team and peers (all-reduces). NOTES.md beside this file is the log of what changes
- * brought. */
+ * Modules: bench_options (the command line), areas (one file each: what is measured against what), variant and
+ * interleave (the ways that are compared take turns), series (medians, spreads, ratios), report (tables, JSON) and
+ * picture (SVG). For the areas: server (psd processes), worker (a client that applies a load), worker_pool (many of
+ * them), transports (psd and its peers over each transport), pump (the bare socket), redis (a peer), bare, team and
+ * peer_teams (all-reduces). NOTES.md beside this file is the log of the effect of changes. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

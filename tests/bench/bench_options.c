@@ -181,7 +181,7 @@ options_built(const char *variable, const char *path)
     return NULL;
 }
 
-/* What depends on how much is measured, and on where we run. */
+/* The settings that depend on the extent and on the machine. */
 static void
 options_fill(struct bench_options *s)
 {

@@ -40,7 +40,7 @@ bool bench_options_parse(struct bench_options *s, int argc, char **argv, int *st
 /* May the way of this name be sampled? */
 bool bench_options_want(const struct bench_options *s, const char *way);
 
-/* One of three, by the extent. */
+/* One of the three, by the extent. */
 int64_t bench_options_pick(const struct bench_options *s, int64_t tiny, int64_t brief, int64_t full);
 
 /* The numbers of a list, with k, M, G or the binary ones of units.h behind them; at most `most`. Returns how many:

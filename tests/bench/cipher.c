@@ -93,7 +93,7 @@ cipher_work(const struct cipher_side *s, EVP_CIPHER_CTX *c, struct record *recor
     }
 }
 
-/* What a side that opens finds. */
+/* The sealed records that the opening side reads. */
 static void
 cipher_prepare(const struct cipher_side *s, struct record *records)
 {

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Seal and open messages of so many bytes for about `seconds`. Returns the slower one's seconds per message. What does
- * not open ends the program. */
+/* Seal and open messages of so many bytes for about `seconds`. Returns the slower one's seconds per message. A record
+ * that does not open ends the program. */
 double cipher_run(size_t bytes, double seconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* A team (team.h) of gloo's ranks over loopback TCP: what libpsclient's collectives are measured beside.
+/* A team (team.h) of gloo's ranks over loopback TCP: a comparison for libpsclient's collectives.
  *
  *     gloo_team DIR RANKS WAY      each rank finds its orders in DIR/order.RANK; rank 0 answers in DIR/answer
  *

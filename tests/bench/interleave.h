@@ -1,5 +1,5 @@
-/* Ways take turns, round by round, so that what else the machine does falls on all alike: rounds that go there and
- * back, after a short turn each to warm up. */
+/* Ways take turns, round by round, so that other load on the machine affects all alike: rounds alternate in direction,
+ * after a short turn each to warm up. */
 #ifndef TESTS_BENCH_INTERLEAVE_H
 #define TESTS_BENCH_INTERLEAVE_H
 

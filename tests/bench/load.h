@@ -1,4 +1,4 @@
-/* What a bench asks for over and over, of psd, of the bare pump, of a peer: the same of all. */
+/* The load of a bench, the same for psd, the bare pump and its peers. */
 #ifndef TESTS_BENCH_LOAD_H
 #define TESTS_BENCH_LOAD_H
 

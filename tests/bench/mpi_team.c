@@ -1,4 +1,4 @@
-/* A team (team.h) of MPI's ranks: what libpsclient's collectives are measured beside.
+/* A team (team.h) of MPI's ranks: a comparison for libpsclient's collectives.
  *
  *     mpirun ... mpi_team DIR        each rank finds its orders in DIR/order.RANK; rank 0 answers in DIR/answer */
 #include <fcntl.h>

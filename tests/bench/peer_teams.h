@@ -11,7 +11,7 @@
 void peer_team_start_mpi(struct bench_team *t, const char *name, uint32_t ranks, const char *dir, const char *program,
                          bool shared_memory);
 
-/* program: gloo_team, which says what the ways are. */
+/* program: gloo_team, whose head lists the ways. */
 void peer_team_start_gloo(struct bench_team *t, const char *name, uint32_t ranks, const char *dir, const char *program,
                           const char *way);
 

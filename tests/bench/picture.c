@@ -27,7 +27,7 @@
 #define BAR         11.0
 #define GROUP_GAP   9.0
 #define COLOURS     8
-#define DECADES     30.0 /* lines that span so much are shown by their logarithm; bars begin at 0 */
+#define DECADES     30.0 /* lines that span so much get a logarithmic scale; bars begin at 0 */
 
 struct pen {
     FILE *file;
@@ -92,7 +92,7 @@ put_whisker(const struct pen *p, size_t colour, double x1, double y1, double x2,
             colour % COLOURS, p->x + x1, p->y + y1, p->x + x2, p->y + y2);
 }
 
-/* What is told of a mark, as the content of its element. */
+/* The text that a mark shows, as the content of its element. */
 static void
 put_told(FILE *file, const struct bench_table *t, const struct bench_row *row, size_t way)
 {

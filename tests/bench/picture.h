@@ -1,6 +1,6 @@
 /* The report as one SVG: a panel for each table, in two columns. Tables with an axis become lines over it, their values
- * by the logarithm where they span decades; others become bars. Whiskers reach from quartile to quartile, and whoever
- * points at a mark is told its figure. Colours follow the viewer's preference for light or dark. */
+ * by the logarithm where they span decades; others become bars. Whiskers reach from quartile to quartile, and pointing
+ * at a mark shows its figure. Colours follow the viewer's preference for light or dark. */
 #ifndef TESTS_BENCH_PICTURE_H
 #define TESTS_BENCH_PICTURE_H
 

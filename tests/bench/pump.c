@@ -53,7 +53,7 @@ struct pump_end {
 struct server {
     struct pump_end end;
     uint8_t *model;
-    uint8_t *other;  /* beside it, where updates are not in place; else NULL */
+    uint8_t *other;  /* the second memory, where updates are not in place; else NULL */
     bool *moved;     /* of each block: it is there */
     uint8_t *gather; /* replies of many small blocks */
     size_t model_bytes, gather_size, gather_at;

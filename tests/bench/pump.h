@@ -5,8 +5,8 @@
  *
  *     struct pump_head | count block indices (u32) | count * size bytes, when the kind carries them that way
  *
- * The server keeps `blocks` blocks of `size` bytes and applies SGD in place; or, for who asks what it costs that a
- * reader or kill -9 never meets half an update, beside what it read, to and fro between two memories. */
+ * The server keeps `blocks` blocks of `size` bytes and applies SGD in place; or, to measure the cost of never exposing
+ * half an update to a reader or kill -9, out of place, alternating between two memories. */
 #ifndef TESTS_BENCH_PUMP_H
 #define TESTS_BENCH_PUMP_H
 

@@ -47,7 +47,7 @@ redis_become(const char *program, const struct redis *r)
     _exit(127);
 }
 
-/* It cannot be told to take any: one that was free a moment ago. */
+/* It cannot choose a free port itself: one that was free a moment ago. */
 static int
 free_port(void)
 {

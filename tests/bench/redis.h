@@ -1,9 +1,8 @@
 /* A Redis as a peer: SET where psd pushes, GET where it pulls, both for a push-and-pull, pipelined through hiredis. It
- * stores bytes and does no arithmetic; nothing is written to a disk. Whatever fails once it has started ends the
- * program.
+ * stores bytes and does no arithmetic; nothing is written to a disk. A failure after it has started ends the program.
  *
- * Keys are filled before they are read: redis_fill(). Without hiredis redis_none.c stands here, and redis_start() says
- * so. */
+ * Keys are filled before they are read: redis_fill(). Without hiredis redis_none.c takes its place, and redis_start()
+ * reports that. */
 #ifndef TESTS_BENCH_REDIS_H
 #define TESTS_BENCH_REDIS_H
 
@@ -26,9 +25,9 @@ struct redis_link {
     struct redisContext *context;
 };
 
-/* False, and told to the report, when there is none on this machine. */
+/* False, with a note in the report, when there is none on this machine. */
 bool redis_start(struct redis *r, const struct bench_options *s, struct bench_report *report);
-void redis_stop(struct redis *r); /* accepts one that there is none of */
+void redis_stop(struct redis *r); /* accepts one that was not started */
 
 /* Connect, over TCP or its Unix socket. */
 void redis_open(struct redis_link *link, const struct redis *r, const struct bench_options *s, bool is_unix);

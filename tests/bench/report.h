@@ -1,4 +1,4 @@
-/* What was measured: tables, printed row by row as they come and kept for the JSON and the picture.
+/* The results: tables, printed row by row as they come and kept for the JSON and the picture.
  *
  *     struct bench_table *t = report_table(r, &(struct table_spec){.title = "push", .unit = "GB/s"}, ways, n);
  *     interleave_run(s, ways, n, 1, &turns);
@@ -63,10 +63,10 @@ void report_area(struct bench_report *r, const char *name, const char *about);
 struct bench_table *report_table(struct bench_report *r, const struct table_spec *spec,
                                  const struct bench_variant *ways, size_t n);
 
-/* figures: [ways], an empty series for who was not sampled; not finite figures end the bench. */
+/* figures: [ways], an empty series for a way that was not sampled; figures that are not finite end the bench. */
 void table_row(struct bench_table *t, const char *label, double x, const struct series *figures);
 
-/* What cannot be had here, and why; printed once however often it is said. */
+/* Something that is not available here, and why; printed once however often it is reported. */
 void report_left_out(struct bench_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Ratio k of the way in the row; false: there is none, since one of the two was not sampled. *other: its place. */

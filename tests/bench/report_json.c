@@ -1,4 +1,4 @@
-/* The report as JSON: what was asked for, on what machine, and every table with every sample.
+/* The report as JSON: the settings, the machine, and every table with every sample.
  *
  *     {"bench": 1, "machine": {...}, "settings": {...}, "left_out": ["..."], "tables": [{
  *       "area": "wire", "title": "push", "unit": "GB/s", "better": "more", "axis": "bytes of a block" or null,

@@ -1,4 +1,4 @@
-/* Where on the paper a value lies, and the round values that are written there. Pure. */
+/* The position of a value in the picture, and the round values at the axis. Pure. */
 #ifndef TESTS_BENCH_SCALE_H
 #define TESTS_BENCH_SCALE_H
 
@@ -18,8 +18,8 @@ struct scale scale_of(double low, double high, bool log, double from, double to)
 
 double scale_at(const struct scale *s, double value);
 
-/* Ascending, at most TICKS_MAX: 1, 2 or 5 times a power of ten; with log powers of ten, as far apart as room asks, and
- * of two when binary. Returns how many. */
+/* Ascending, at most TICKS_MAX: 1, 2 or 5 times a power of ten; with log powers of ten, as far apart as space requires,
+ * and of two when binary. Returns how many. */
 size_t scale_ticks(const struct scale *s, bool binary, double ticks[TICKS_MAX]);
 
 #endif

@@ -20,8 +20,8 @@ double series_median(const struct series *s);
 /* Between the quartiles, as a part of the median. */
 double series_spread(const struct series *s);
 
-/* The median over the rounds of a / b: the two of a round ran right after each other, so that what else the machine did
- * meanwhile weighs on both. */
+/* The median over the rounds of a / b: the two of a round ran right after each other, so that other load on the machine
+ * affects both. */
 double series_ratio(const struct series *a, const struct series *b);
 
 /* Sorts the n >= 1 values; the value that a part q of them does not exceed. */

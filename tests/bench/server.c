@@ -121,7 +121,7 @@ server_become(const struct bench_server *s, int ready)
     _exit(127);
 }
 
-/* It says where it listens, line by line, and closes the descriptor. */
+/* It writes its addresses, line by line, and closes the descriptor. */
 static void
 find_addresses(struct bench_server *s, int fd)
 {

@@ -1,5 +1,5 @@
-/* psd as a process that is measured: started, found, killed, ended. Whatever fails ends the program with a sentence,
- * and with the program all that it has started and made. */
+/* psd as a process that is measured: started, found, killed, ended. A failure ends the program with a sentence, and
+ * with it all that it has started and made. */
 #ifndef TESTS_BENCH_SERVER_H
 #define TESTS_BENCH_SERVER_H
 
@@ -42,8 +42,8 @@ double bench_resident(pid_t pid);
 void bench_path(char out[BENCH_PATH_MAX], bool memory, const char *name);
 void bench_remove(const char *path);
 
-/* First of all: make the two directories. They go when the program ends, however it does: what follows runs in a child
- * of this process, which waits for it, removes them and ends with its status. */
+/* First of all: make the two directories. They go when the program ends, however it does: the rest of the program runs
+ * in a child of this process, which waits for it, removes them and ends with its status. */
 void bench_keep_clean(const char *disk);
 
 _Noreturn void bench_die(const char *what, const struct ps_error *e);

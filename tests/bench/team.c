@@ -53,7 +53,7 @@ check_sums(const struct team_kind *kind, void *state, float *values, uint64_t co
                     (unsigned long long)count, (double)values[i]);
             exit(1);
         }
-    kind->all_reduce(state, values, count); /* until all have looked: the others may still read what is ours */
+    kind->all_reduce(state, values, count); /* until all have checked: the others may still read this rank's memory */
     memset(values, 0, count * sizeof *values);
 }
 
@@ -64,7 +64,7 @@ team_answer(int fd, double seconds)
         team_die("team", "answer");
 }
 
-/* Where the scheduler puts two ranks on one core for a while, a figure says more of that than of how they reduce. */
+/* Where the scheduler puts two ranks on one core for a while, a figure measures that more than the reduction. */
 static void
 team_pin(uint32_t rank)
 {
@@ -96,7 +96,7 @@ team_serve(const struct team_kind *kind, void *state, uint32_t rank, uint32_t ra
             values = kind->values != NULL ? kind->values(state, count) : map_floats(count);
             check_sums(kind, state, values, count, rank, ranks);
         }
-        kind->all_reduce(state, values, count); /* everybody is there, and awake */
+        kind->all_reduce(state, values, count); /* all ranks are there, and awake */
         start = now_s();
         for (uint64_t i = 0; i < order.iterations; i++)
             kind->all_reduce(state, values, count);
@@ -136,7 +136,7 @@ team_start(struct bench_team *t, const char *name, uint32_t ranks, const struct 
     }
 }
 
-/* Open at both ends: nobody's opening waits for another's. */
+/* Open at both ends: no open() waits for another one. */
 static int
 team_fifo(const char *dir, const char *what, uint32_t number)
 {

@@ -1,10 +1,10 @@
-/* Teams: processes that all-reduce together when they are told to. What "bench collective" compares.
+/* Teams: processes that all-reduce together on orders. "bench collective" compares them.
  *
  * A rank waits for its next order on a descriptor of its own without taking the processor, so that teams of several
  * kinds can be alive at once and take turns. An order is a struct team_order, the same to every rank of the team; rank
  * 0 answers with a double, the seconds that one operation took. An order of 0 iterations is the last.
  *
- * Whatever fails ends the process with a sentence; a team whose answer does not come ends the bench. */
+ * A failure ends the process with a sentence; a team whose answer does not come ends the bench. */
 #ifndef TESTS_BENCH_TEAM_H
 #define TESTS_BENCH_TEAM_H
 
@@ -48,7 +48,7 @@ struct bench_team {
 /* Ranks by fork(). arg is borrowed by them. */
 void team_start(struct bench_team *t, const char *name, uint32_t ranks, const struct team_kind *kind, const void *arg);
 
-/* Ranks by a program, which starts them all and says where each finds its orders and its answers: dir/order.RANK and
+/* Ranks by a program, which starts them all and knows where each finds its orders and its answers: dir/order.RANK and
  * dir/answer, FIFOs that are made here. argv: ended by NULL; dir is among its words. */
 void team_start_program(struct bench_team *t, const char *name, uint32_t ranks, const char *const *argv,
                         const char *dir);

@@ -49,7 +49,7 @@ def figure_faults(table, row, figure):
 
 
 def faults(area, document):
-    """What is wrong with the JSON document of an area, a sentence each."""
+    """The errors in the JSON document of an area, a sentence each."""
     if document.get("bench") != 1 or document["settings"]["rounds"] != ROUNDS:
         yield "head: %r" % document
     if not document["tables"]:
@@ -67,7 +67,7 @@ def faults(area, document):
 
 
 def picture_faults(path, document):
-    """A panel for each table, a mark that is told for each figure, nothing outside the page."""
+    """A panel for each table, a mark with a text for each figure, nothing outside the page."""
     root = xml.etree.ElementTree.parse(path).getroot()
     width, height = (float(x) for x in root.get("viewBox").split()[2:])
     titles = [t for t in root.iter(SVG + "text") if t.get("class") == "title"]
@@ -99,7 +99,7 @@ def test_area(area, work, disk):
 
 
 def test_killed(disk):
-    """Told to end in the midst of its work, it leaves nothing."""
+    """Ended in the midst of its work, it leaves nothing."""
     process = subprocess.Popen([BENCH, "wire", "--disk", disk], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         if "GB/s" in line:

@@ -1,4 +1,4 @@
-/* What the bench makes of its samples: medians, spreads, ratios of rounds; scales and their ticks; numbers of a list.
+/* The bench's evaluation of its samples: medians, spreads, ratios of rounds; scales and their ticks; numbers of a list.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 
 static const char *const psd_names[BENCH_TRANSPORTS] = {"psd", "psd-unix", "psd-shm", "psd-tls"};
 static const char *const pump_names[TRANSPORT_SOCKETS] = {"pump", "pump-unix"};
-static const char beside_name[] = "pump-beside"; /* over TCP, and not in place: as psd has to */
+static const char beside_name[] = "pump-beside"; /* over TCP, and not in place, as psd must */
 static const char cipher_name[] = "cipher";      /* as much, sealed and opened, and nothing else */
 static const char *const redis_names[TRANSPORT_SOCKETS] = {"redis", "redis-unix"};
 
@@ -47,8 +47,8 @@ link_open(struct bench_transport *k, size_t model_bytes, bool spin)
         redis_open(&k->redis, &k->all->redis, s, is_unix);
 }
 
-/* Waking who sleeps on another core is most of a round trip: left to the kernel, both ends may share one for a while.
- */
+/* Waking a process that sleeps on another core is most of a round trip: left to the kernel, both ends may share one for
+ * a while. */
 static void
 transports_stay(pid_t pid, int nth, const cpu_set_t *cores)
 {

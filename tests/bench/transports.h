@@ -1,5 +1,5 @@
-/* All who work the same load off: psd, the pump and Redis, each over TCP and over a Unix socket, and psd through shared
- * memory and over TLS, as ways that take turns.
+/* All programs under the same load: psd, the pump and Redis, each over TCP and over a Unix socket, and psd through
+ * shared memory and over TLS, as ways that take turns.
  *
  *     struct transports links;
  *     transports_open(&links, s, report, model_bytes, 0);
@@ -49,16 +49,16 @@ struct transports {
     bool has_redis;
     struct pump beside;     /* over TCP, where all transports are there */
     int transports;         /* the first ones */
-    cpu_set_t cores;        /* where we were */
-    struct bench_load load; /* that is worked off */
+    cpu_set_t cores;        /* the program's at first */
+    struct bench_load load; /* the current load */
     struct bench_transport of[BENCH_TRANSPORTS];
 };
 
 enum links_flag {
     TRANSPORTS_SPIN = 1,     /* psd, its client and the pump poll without sleeping; Redis is not there */
     TRANSPORTS_TCP = 2,      /* no Unix sockets, no shared memory, no TLS */
-    TRANSPORTS_NO_REDIS = 4, /* it is not what is asked */
-    TRANSPORTS_APART = 8     /* we stay on one core and all servers on another, where there are two */
+    TRANSPORTS_NO_REDIS = 4, /* not asked for */
+    TRANSPORTS_APART = 8     /* the program stays on one core and all servers on another, where there are two */
 };
 
 /* model_bytes: the most that the blocks of a load take. flags: of enum links_flag. */
@@ -69,9 +69,9 @@ void transports_close(struct transports *l);
 /* From now on this load; its variables are called name/0, ... and are declared here. */
 void transports_load(struct transports *l, const char *name, const struct bench_load *load);
 
-/* ways: [WAYS_MAX]; those whose name settings do not want, or who cannot be had, are there without a sample. Rates give
- * one figure: seconds for a message; trips two: the median and the 99th percentile of a message's seconds, one at a
- * time. Returns how many ways. */
+/* ways: [WAYS_MAX]; those that the settings leave out, or that are not available, are there without a sample. Rates
+ * give one figure: seconds for a message; trips two: the median and the 99th percentile of a message's seconds, one at
+ * a time. Returns how many ways. */
 size_t transports_rates(struct transports *l, struct bench_variant *ways);
 size_t transports_trips(struct transports *l, struct bench_variant *ways);
 

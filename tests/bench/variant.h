@@ -13,10 +13,10 @@ struct bench_variant {
     const char *name;                 /* borrowed as long as the report lives */
     const char *against[AGAINST_MAX]; /* the ways that its figures are divided by */
     double x;                         /* its place on the axis of a table whose axis counts ways */
-    /* Work for about so many seconds and say the figures of the table's unit. NULL: it cannot be had here. */
+    /* Work for about so many seconds and return the figures in the table's unit. NULL: not available here. */
     void (*sample)(void *arg, double seconds, double *figures);
     void *arg;
-    pid_t server; /* stopped while other ways are sampled: who spins would take a core from them. 0: none */
+    pid_t server; /* stopped while other ways are sampled: a spinning one would take a core from them. 0: none */
 };
 
 #endif

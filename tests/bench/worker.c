@@ -195,7 +195,7 @@ worker_wrong(const struct var_set *v, uint32_t i, const char *what, double got, 
     exit(EXIT_FAILURE);
 }
 
-/* Every push rounds, by half of the last place of what has gathered at most. */
+/* Every push rounds, by at most half of the last place of the sum so far. */
 static void
 check_values(const struct var_set *v, uint32_t i, const float *grad, const float *out)
 {

@@ -1,5 +1,5 @@
-/* A worker that works loads off: a client of one or more shards, and variables of one size each. Whatever fails ends
- * the program with a sentence. */
+/* A worker that applies loads: a client of one or more shards, and variables of one size each. A failure ends the
+ * program with a sentence. */
 #ifndef TESTS_BENCH_WORKER_H
 #define TESTS_BENCH_WORKER_H
 
@@ -42,8 +42,8 @@ double worker_run(struct bench_worker *w, struct var_set *v, const struct bench_
 size_t worker_round_trips(struct bench_worker *w, struct var_set *v, const struct bench_load *l, double seconds,
                           double *times, size_t most);
 
-/* Ends the program unless every variable of the load took each push of this worker once and holds what they make of it;
- * for who pushed alone, with loads whose batch goes evenly into their blocks. Of compressed pushes a part is still to
+/* Ends the program unless every variable of the load took each push of this worker once and holds their result; for a
+ * worker that pushed alone, with loads whose batch divides their blocks evenly. Of compressed pushes a part is still to
  * come: they are counted alone. */
 void worker_check_counts(struct bench_worker *w, struct var_set *v, const struct bench_load *l);
 void worker_check(struct bench_worker *w, struct var_set *v, const struct bench_load *l);

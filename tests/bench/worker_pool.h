@@ -1,5 +1,5 @@
-/* Workers of one job, each in a process of its own, who sleep until they are told to work a load off together. Whatever
- * fails ends the program with a sentence. */
+/* Workers of one job, each in a process of its own, which sleep until they are ordered to apply a load together. A
+ * failure ends the program with a sentence. */
 #ifndef TESTS_BENCH_WORKER_POOL_H
 #define TESTS_BENCH_WORKER_POOL_H
 
@@ -24,7 +24,7 @@ void worker_pool_start(struct worker_pool *c, const struct bench_options *s, con
 /* All at once. Returns messages a second, of all together. */
 double worker_pool_run(struct worker_pool *c, const struct bench_load *l, double seconds);
 
-/* Ends the program unless the blocks have taken exactly what was pushed; then they go home. */
+/* Ends the program unless the blocks have taken exactly what was pushed; then they end. */
 void worker_pool_stop(struct worker_pool *c);
 
 #endif

@@ -1,5 +1,5 @@
-/* What it costs to wait for the disk: pushes that are done when they are applied, and when they are on the disk as
- * well, beside as many bytes that are written to a file of the same disk and synced, a window of messages at a time. */
+/* The cost of waiting for the disk: pushes that are done when they are applied, and when they are on the disk as well,
+ * beside as many bytes that are written to a file of the same disk and synced, a window of messages at a time. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "tests/bench/worker.h"
 #include "tests/now.h"
 
-#define FILE_MAX GIB /* then it is begun anew */
+#define FILE_MAX GIB /* then it is started again */
 
 static const struct bench_load loads[] = {
     {LOAD_PUSH, 64, 100, 100, 16}, {LOAD_PUSH, 4032, 1024, 64, 8}, {LOAD_PUSH, MIB, 16, 1, 8}};

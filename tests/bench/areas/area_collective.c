@@ -1,12 +1,11 @@
-/* All-reduce of float32 between processes of one machine, in place, beside what no all-reduce can do better than and,
- * where they are installed, beside Open MPI and gloo.
+/* All-reduce of float32 between processes of one machine, in place, beside the bounds of any all-reduce and, where they
+ * are installed, beside Open MPI and gloo.
  *
  * Teams of processes (team.h) take turns, each with its values in place: ps_group over TCP and shared memory, sleeping
- * and spinning while it waits; the limits (bare.h); others' (peer_teams.h): MPI with one transport at a time, gloo over
- * TCP. For each number of ranks (--ranks) there is a table by size (--sizes); --ways chooses teams, --algorithm,
- * --segment and
- * --pin are psd's. A figure is what one all-reduce takes. Sums are looked at once for each size. MPI and gloo take the
- * system's congestion control. */
+ * and spinning while it waits; the limits (bare.h); those of others (peer_teams.h): MPI with one transport at a time,
+ * gloo over TCP. For each number of ranks (--ranks) there is a table by size (--sizes); --ways chooses teams,
+ * --algorithm, --segment and --pin are psd's. A figure is what one all-reduce takes. Sums are looked at once for each
+ * size. MPI and gloo take the system's congestion control. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +43,7 @@ enum collective_kind {
 static const struct {
     const char *name, *against[AGAINST_MAX];
     bool group, mpi, adds;
-    bool spins;       /* who does not spin sleeps while it waits */
+    bool spins;       /* a team that does not spin sleeps while it waits */
     const char *gloo; /* the way of gloo_team */
     uint64_t most;    /* bytes; 0: no limit. Both ends of gloo's older algorithms write before they read, and wait
                          for each other for ever where sockets do not take all of it */
@@ -140,7 +139,7 @@ static struct {
     struct collective_turn turns[KINDS];
 } t;
 
-/* What cannot be had is left out, and said. */
+/* Leaves out unavailable ways, with a note in the report. */
 static bool
 can_be_had(const struct bench_options *s, struct bench_report *r, enum collective_kind k)
 {

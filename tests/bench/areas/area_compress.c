@@ -1,5 +1,5 @@
-/* Pushes that travel compressed, beside the same as float32: elements a second. What an encoding saves on the way it
- * costs at both ends: the worker encodes and keeps what was left out, the shard decodes. */
+/* Pushes that travel compressed, beside the same as float32: elements a second. The bytes that an encoding saves cost
+ * time at both ends: the worker encodes and keeps what was left out, the shard decodes. */
 #include <stdio.h>
 
 #include "common/core/base/base.h"

@@ -1,6 +1,7 @@
-/* What it costs to come and to be there: opening and closing a client, beside a bare connection to the same port;
- * declaring a variable and finding one that is there, one at a time; and the memory that connections and variables
- * take, of the shard's process and of the client's. Memory is measured once: what all of so many took, divided. */
+/* The cost of connecting and of being connected: opening and closing a client, beside a bare connection to the same
+ * port; declaring a variable and finding one that is there, one at a time; and the memory that connections and
+ * variables take, of the shard's process and of the client's. Memory is measured once: what all of so many took,
+ * divided. */
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -114,7 +115,7 @@ connect_times(const struct bench_options *s, struct bench_report *r)
     table_row(t, "one at a time", 0, turns.series[0]);
 }
 
-/* What the two processes took more than before, of each of n. */
+/* The growth of the two processes, for each of n. */
 static void
 memory_row(struct bench_table *t, const char *label, uint32_t n, const double before[2])
 {

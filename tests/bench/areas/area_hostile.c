@@ -1,11 +1,11 @@
-/* What hostile peers (tests/system/hostile.h) cost the others: pulls a second of one worker, of a small block and of
- * the largest, alone and beside each kind of hostile peer.
+/* The cost of hostile peers (tests/system/hostile.h) for the others: pulls a second of one worker, of a small block and
+ * of the largest, alone and beside each kind of hostile peer.
  *
  * Whether psd divides its time well is another question than how much of it there is. So two shares have a table of
  * their own: what of psd's processor time went to the worker (its pulls, at what one costs alone), and what would be
- * fair: its part among all connections, had all of them as much to say as they can. A share below that is psd's fault;
- * a low rate with a fair share is the price of so many connections, and of the processor that the peers themselves
- * take. */
+ * fair: its part among all connections, if all of them sent as much as they can. A share below that is psd's fault; a
+ * low rate with a fair share is the price of so many connections, and of the processor that the peers themselves take.
+ */
 #include <stdio.h>
 
 #include "common/core/base/base.h"

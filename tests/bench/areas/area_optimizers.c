@@ -125,7 +125,7 @@ optimizers_sample(void *arg, double seconds, double *figures)
     double start = now_s(), bytes = 0, took;
 
     do {
-        for (int i = 0; i < 8; i++) { /* the clock is not to be seen in the figure */
+        for (int i = 0; i < 8; i++) { /* so that the clock's cost does not show in the figure */
             bytes += run_block(b, w->way, b->next % b->blocks);
             b->next++;
         }

@@ -1,6 +1,6 @@
-/* What it gains to reduce gradients while the backward pass goes on: a training step of two ranks or more on this
- * machine, through shared memory or (--tcp) TCP on loopback, in several ways that take turns. For each network a step
- * is: gradient of a slice, its mean over the ranks. Ways:
+/* The gain of reducing gradients while the backward pass goes on: a training step of two ranks or more on this machine,
+ * through shared memory or (--tcp) TCP on loopback, in several ways that take turns. For each network a step is:
+ * gradient of a slice, its mean over the ranks. Ways:
  *
  *     compute                the gradient alone; the ranks do not wait for each other
  *     whole, after           one all-reduce of all gradients when the backward pass has ended
@@ -349,7 +349,7 @@ overlap_map_shared(void)
     pthread_barrier_init(&shared->barrier, &attr, ranks);
 }
 
-/* One that fails takes the others along. */
+/* A rank that fails ends the others. */
 static void
 run_ranks(void)
 {

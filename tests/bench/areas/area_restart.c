@@ -1,7 +1,7 @@
 /* How long a shard that was killed is away, by the size of its model: until it listens again, and until a worker that
- * comes anew has its first block; once with its live directory as the kill left it, once without, so that it is rebuilt
- * from the durable one. Beside that a plain read of the durable file; before both the page cache is asked to forget it.
- */
+ * connects again has its first block; once with its live directory as the kill left it, once without, so that it is
+ * rebuilt from the durable one. Beside that a plain read of the durable file; before both the page cache is asked to
+ * forget it. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

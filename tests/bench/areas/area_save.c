@@ -1,6 +1,6 @@
-/* What saves cost those who train. One shard with variables of 4 MiB, of which a worker keeps four in flight over TCP:
- * alone, and while a save writes all of them at each rate; before each save all have changed. Beside it what the save
- * wrote a second. */
+/* The cost of saves for training. One shard with variables of 4 MiB, of which a worker keeps four in flight over TCP:
+ * alone, and while a save writes all of them at each rate; before each save all have changed. Beside it the save's own
+ * rate. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ static const uint64_t all_rates[] = {64, 256, 500, 0}, few_rates[] = {256, 0};
 static struct {
     struct bench_server psd;
     char durable[BENCH_PATH_MAX], config[BENCH_PATH_MAX];
-    struct bench_worker worker, observer; /* who trains, and who asks for saves */
+    struct bench_worker worker, observer; /* the one that trains, and the one that asks for saves */
     struct var_set vars;
     struct bench_load load;
     atomic_bool over; /* the save */

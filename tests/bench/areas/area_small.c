@@ -1,6 +1,6 @@
 /* Many variables of 64 bytes, of which a shard makes blocks of a page each: a hundred in every call, and each with a
- * call of its own that nobody waits for before the next. Over a hundred distinct ones, and over so many that their
- * pages are not in the cache. Figures are blocks applied, or read, a second. */
+ * call of its own, without waiting before the next. Over a hundred distinct ones, and over so many that their pages are
+ * not in the cache. Figures are blocks applied, or read, a second. */
 #include <stdio.h>
 
 #include "common/core/base/base.h"

@@ -1,6 +1,6 @@
-/* What it costs to know where the time goes: pushes of 64 bytes, one at a time and a thousand in flight, and a training
- * step of the digits' network, with workers and shards that keep their timelines beside such that do not. Two psds,
- * each with clients of its own; one thread computes. */
+/* The cost of timelines: pushes of 64 bytes, one at a time and a thousand in flight, and a training step of the digits'
+ * network, with workers and shards that keep their timelines beside such that do not. Two psds, each with clients of
+ * its own; one thread computes. */
 #include <stdlib.h>
 
 #include "client/include/psclient/ps_network.h"
@@ -18,7 +18,7 @@ enum { OFF, KEPT, SIDES };
 
 static const char *const names[SIDES] = {"off", "kept"};
 
-/* One psd, and who works with it. */
+/* One psd, and its clients. */
 struct timeline_side {
     bool kept;
     struct bench_server psd;

@@ -1,6 +1,6 @@
-/* What a training step takes that goes through a shard, beside the same step in one process: the digits' networks, and
- * one of 100 million parameters, with sgd. A step is the gradient of a batch, and the exchange: in one_device an update
- * in place, in parameter_server a push of all gradients and a pull of all values, over TCP or a Unix socket. Everything
+/* The time of a training step through a shard, beside the same step in one process: the digits' networks, and one of
+ * 100 million parameters, with sgd. A step is the gradient of a batch, and the exchange: in one_device an update in
+ * place, in parameter_server a push of all gradients and a pull of all values, over TCP or a Unix socket. Everything
  * computes with one thread, so that a shard has the other core. */
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const struct training_model {
     {"100 M parameters", "dense 8192, relu, dense 8192, relu, dense 10", 1, {4096}, 32},
 };
 
-/* Who trains a model. */
+/* One trainer of a model. */
 struct trainer {
     const struct training_model *model;
     ps_cluster *cluster;
@@ -154,7 +154,7 @@ training_sample(void *arg, double seconds, double *figures)
     figures[0] = (now_s() - start) * 1e3 / (double)n;
 }
 
-/* Who knows nothing has a loss of log(CLASSES); an exchange that mixes values up is soon far above it. */
+/* An untrained model has a loss of log(CLASSES); an exchange that mixes values up is soon far above it. */
 static void
 check_loss(const struct trainer *t)
 {

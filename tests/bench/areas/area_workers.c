@@ -1,5 +1,5 @@
-/* What all workers of a shard move together, by how many there are, each in a process of its own with four messages in
- * flight; and what one of them loses to a thousand connections on which nothing happens. */
+/* The total rate of all workers of a shard, by their number, each in a process of its own with four messages in flight;
+ * and the loss of one of them beside a thousand idle connections. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ start_idle(void)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (uint32_t i = 0; i < idle.connections; i++) {
-            struct bench_worker w; /* kept by nobody: it ends with the process */
+            struct bench_worker w; /* never freed: it ends with the process */
 
             worker_open(&w, idle.settings, idle.psd.address, &(struct ps_client_options){.observer = 1}, 1, 0);
         }
