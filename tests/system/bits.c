@@ -8,7 +8,7 @@
 
 #include "client/include/psclient/psclient.h"
 
-#define ELEMENTS 600000 /* several blocks of each size, so that two shards have a share */
+#define ELEMENTS 600000 /* several blocks of each size, so that each of two shards has a share */
 #define STEPS    5
 
 enum bits_what { PUSH, DURABLE, PULL, WHATS };

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# systemd as process 1 of namespaces of its own, in the Debian root $root, which has systemd, dbus and psd's "bits". To be
-# sourced after tap.sh and roots.sh, by who runs as root.
+# systemd as process 1 of namespaces of its own, in the Debian root $root, which has systemd, dbus and psd's "bits". To
+# be sourced after tap.sh and roots.sh, as root.
 #
 #     start_boot; wait_boot "it is up"     # or: within booted
-#     inside systemctl ...                 # what it says is in $work/out and $work/err
+#     inside systemctl ...                 # its output is in $work/out and $work/err
 #     cut_power                            # and all of it is gone; what it has on its disk is in $root
 
-# What is set here is used by those who source it, who call the helpers too; shells inside expand for themselves.
+# The variables and helpers here are used by the scripts that source this file; shells inside expand for themselves.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2317
 
-# systemd's control group must be one that it may rule: it sees this one as the hierarchy's root.
+# systemd needs a control group that it may manage: it sees this one as the hierarchy's root.
 group=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)/psd-test-$$
 pid1=
 

@@ -1,9 +1,10 @@
-/* The shipped digits and some shards for each test of a file, and what its worker processes leave for it to look at:
+/* The shipped digits and some shards for each test of a file, and the memory in which its worker processes leave their
+ * results:
  *
  *     static void setup(void) { digits_setup(2); left = digits_share(sizeof *left); }
  *     static void teardown(void) { munmap(left, sizeof *left); digits_teardown(); }
  *
- * What fails fails the running Check test. */
+ * A failure fails the running Check test. */
 #ifndef TESTS_SYSTEM_DIGITS_FIXTURE_H
 #define TESTS_SYSTEM_DIGITS_FIXTURE_H
 
@@ -37,7 +38,7 @@ digits_teardown(void)
     ps_dataset_free(&held_out);
 }
 
-/* Zeroed memory that processes share which are forked from now on. */
+/* Zeroed memory that is shared with processes forked from now on. */
 static inline void *
 digits_share(size_t size)
 {
@@ -47,7 +48,8 @@ digits_share(size_t size)
     return shared;
 }
 
-/* What digits would read from these arguments, the first ones of the file's; borrowed until the next call. */
+/* The options that digits would read from these arguments, the first ones of the file's; borrowed until the next call.
+ */
 static inline struct digits_options
 digits_options_for(const char *first, const char *arguments, int timeout_ms)
 {

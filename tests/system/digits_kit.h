@@ -1,5 +1,4 @@
-/* What tests of training take from the digits example: its images, its options from a text, the weights of its
- * networks.
+/* For tests of training, from the digits example: its images, its options from a text, the weights of its networks.
  *
  *     digits_load(&data, &held_out);
  *     err = digits_read(&words, &options, &error, "--strategy sync --seed %d", 7);
@@ -14,14 +13,14 @@
 
 enum { DIGITS_WORDS_MAX = 48 };
 
-/* What options that were read from a text borrow from. */
+/* The memory that options read from a text borrow. */
 struct digits_words {
     char text[512];
     char *argv[DIGITS_WORDS_MAX];
 };
 
 /* The options that digits would read from this command line: printf's text, its words apart by one blank. out borrows
- * from words. What digits would refuse is an error. */
+ * from words. Options that digits would refuse are an error. */
 __attribute__((format(printf, 4, 5))) enum ps_err digits_read(struct digits_words *words, struct digits_options *out,
                                                               struct ps_error *error, const char *format,
                                                               ...) PS_MUST_USE;

@@ -1,5 +1,6 @@
-/* A network of the test's own in which 127.0.0.1 answers, but is called from an address that is not loopback's: to a
- * process that listens there its peers are another machine. What the test starts from then on is in it as well. */
+/* A network of the test's own in which 127.0.0.1 answers, but connections to it come from an address that is not
+ * loopback's: to a process that listens there its peers are on another machine. Processes that the test starts from
+ * then on are in it as well. */
 #ifndef TESTS_SYSTEM_FAR_LOOPBACK_H
 #define TESTS_SYSTEM_FAR_LOOPBACK_H
 
@@ -7,7 +8,7 @@
 
 #include "tests/user_namespace.h"
 
-/* False: this user may not have one. */
+/* False: this user may not create one. */
 static inline bool
 far_loopback_enter(void)
 {

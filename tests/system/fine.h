@@ -1,4 +1,4 @@
-/* Calls of the library that must go well: FINE(ps_client_tick(client, &error)). Needs a `struct ps_error error` in
+/* Calls of the library that must succeed: FINE(ps_client_tick(client, &error)). Needs a `struct ps_error error` in
  * scope, which the call fills. */
 #ifndef TESTS_SYSTEM_FINE_H
 #define TESTS_SYSTEM_FINE_H

@@ -1,4 +1,4 @@
-/* The jobs' processes, and what is compared. */
+/* The jobs' processes, and the comparisons. */
 #include "tests/system/fire_jobs.h"
 #include "tests/now.h"
 
@@ -21,7 +21,7 @@ static const struct fire_job {
     uint32_t bound;
 } fire_jobs[FIRE_JOBS] = {{"async", PS_ASYNC, 0}, {"ssp", PS_SSP, 3}, {"sync", PS_SYNC, 0}};
 
-/* In sync nobody may be left out of a mean because a process took its time to come back. */
+/* In sync no worker may be left out of a mean because its process was slow to come back. */
 const char *const fire_shard_options[] = {"--grace", "10m", NULL};
 
 static struct ps_error error;
@@ -92,7 +92,7 @@ start_crew(struct fire *f, struct fire_workers *c, const struct fire_job *job)
     start_psrun(f, c);
 }
 
-/* Why a job ended that should not. */
+/* The reason why a job ended unexpectedly. */
 static void
 tell_log(const struct fire_workers *c)
 {

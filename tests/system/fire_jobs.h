@@ -3,8 +3,8 @@
  *
  *     struct fire f = {.shards = &shards, .ps = shards.addresses, .rng = {seed}};
  *     fire_start(&f);
- *     fire_look(&f);          // as often as wanted, whatever is done to shards, workers and connections meanwhile
- *     fire_end(&f);           // all stop at a clock; then every block is held against the ledgers, exactly
+ *     fire_look(&f);          // as often as wanted, while faults strike shards, workers and connections
+ *     fire_end(&f);           // all stop at a clock; then every block is compared with the ledgers, exactly
  *
  * Failures fail the running Check test. */
 #ifndef TESTS_SYSTEM_FIRE_JOBS_H
@@ -32,7 +32,7 @@ struct fire_workers {
 struct fire {
     struct shards *shards;
     bool durable;   /* struct fire_ledger */
-    const char *ps; /* where the workers find them; the observers ask the shards themselves */
+    const char *ps; /* the addresses that the workers use; the observers ask the shards themselves */
     struct test_rng rng;
     struct fire_workers crews[FIRE_JOBS];
     float *values;
@@ -47,13 +47,13 @@ void fire_pause_ms(uint64_t ms);
 /* How often an environment variable says; `usual` when it is not set. */
 uint32_t fire_times(const char *variable, uint32_t usual);
 
-/* So often in all, in rounds of at most n, each a cluster of its own. */
+/* So many times in all, in rounds of at most n, each a cluster of its own. */
 void fire_rounds(uint32_t times, uint32_t n, void (*play)(uint32_t round, uint32_t n));
 
 /* All jobs work, and are observed. */
 void fire_start(struct fire *f);
 
-/* Any job; one of its workers, or its psrun and all below, is killed, and comes again. */
+/* Any job; one of its workers, or its psrun and all below, is killed, and is started again. */
 struct fire_workers *fire_any(struct fire *f);
 void fire_kill_worker(struct fire *f, const struct fire_workers *c);
 void fire_kill_psrun(struct fire *f, struct fire_workers *c);
@@ -61,7 +61,7 @@ void fire_kill_psrun(struct fire *f, struct fire_workers *c);
 /* Each of its workers has begun a push that it had not begun before. */
 void fire_await_pushes(const struct fire_workers *c);
 
-/* No worker saw a promise broken, and any variable of any job holds what it must. */
+/* No worker saw a promise broken, and a random variable of a random job holds what it must. */
 void fire_look(struct fire *f);
 
 void fire_end(struct fire *f);

@@ -1,4 +1,4 @@
-/* The file, and the arithmetic of what a block must hold. */
+/* The file, and the arithmetic of the values that a block must hold. */
 #include "tests/system/fire_ledger.h"
 
 #include <fcntl.h>
@@ -113,7 +113,7 @@ fire_bounds_after(const struct fire_ledger *l, enum fire_var var, struct fire_bo
 
 /* ---- Values ---- */
 
-/* One block under the eye of a check. */
+/* One block that is being checked. */
 struct ledger_look {
     enum fire_var var;
     uint64_t block;
@@ -150,7 +150,7 @@ wrong_slot(const struct ledger_look *k, uint32_t worker, uint32_t slot, struct f
     return false;
 }
 
-/* What is past the marks is as many times 1 as the slots have pushes, in every element. */
+/* Each element past the marks is as many times 1 as the slots have pushes. */
 static bool
 check_fill(const struct ledger_look *k)
 {

@@ -1,11 +1,11 @@
-/* What the workers of the ledger under fire write down, where kill -9 cannot take it: one file per job, mapped by the
- * test and by each worker. A push is in it before it is sent (begun), and again when its acknowledgement came.
+/* The records of the workers in test_fire, where kill -9 cannot destroy them: one file per job, mapped by the test and
+ * by each worker. A push is in it before it is sent (begun), and again when its acknowledgement came.
  *
- * How a value proves which pushes it holds. A worker numbers its pushes of a variable from 0, over all lives of its
- * process. Push n goes into two elements of every block, those of slot n % FIRE_SLOTS of its worker: 1 is added to the
- * first, and the push's ordinal n / FIRE_SLOTS + 1 to the second. So the first counts the slot's pushes, and the second
- * says which they are. 1 is also added to every element past the slots: they must all be alike, or a block is torn. All
- * numbers are whole and below 2^24, where float32 arithmetic is exact. */
+ * A value proves which pushes it holds, as follows. A worker numbers its pushes of a variable from 0, over all lives of
+ * its process. Push n goes into two elements of every block, those of slot n % FIRE_SLOTS of its worker: 1 is added to
+ * the first, and the push's ordinal n / FIRE_SLOTS + 1 to the second. So the first counts the slot's pushes, and the
+ * second says which they are. 1 is also added to every element past the slots: they must all be alike, or a block is
+ * torn. All numbers are whole and below 2^24, where float32 arithmetic is exact. */
 #ifndef TESTS_SYSTEM_FIRE_LEDGER_H
 #define TESTS_SYSTEM_FIRE_LEDGER_H
 
@@ -71,7 +71,7 @@ struct fire_ledger *fire_ledger_open(const char *path, int *fd);
 bool fire_hold(int fd, uint32_t task);
 bool fire_is_held(int fd, uint32_t task);
 
-/* What a worker's slot of one variable holds, by what is written down now: pushes [0, to) of it. */
+/* The sums of a worker's slot of one variable by the present records: pushes [0, to) of it. */
 struct fire_sum {
     uint32_t count, ordinals;
 };
@@ -80,7 +80,7 @@ struct fire_sum fire_acked(const struct fire_pushes *p, uint32_t slot, uint32_t 
 /* Pushes that were begun in all. */
 uint32_t fire_begun(const struct fire_pushes *p);
 
-/* Before and after a pull: what must be in its blocks, and what may be. */
+/* Before and after a pull: the least that must be in its blocks, and the most that may be. */
 struct fire_bounds {
     struct fire_sum least[FIRE_WORKERS][FIRE_SLOTS];
     uint32_t most[FIRE_WORKERS][FIRE_SLOTS]; /* count of a slot */
@@ -95,8 +95,8 @@ bool fire_check_bounds(const struct fire_bounds *b, enum fire_var var, const flo
  */
 bool fire_check_exact(const struct fire_ledger *l, enum fire_var var, const float *values, char *text, size_t size);
 
-/* The same for what may have lost acknowledged pushes, and was told how many: what is there and what was rolled back
- * are all that was begun, when every one was acknowledged. */
+/* The same for values that may have lost acknowledged pushes, with reports of how many: the pushes that are there and
+ * those rolled back are all that were begun, when every one was acknowledged. */
 bool fire_check_rolled_back(const struct fire_ledger *l, const float *values, char *text, size_t size);
 
 /* A push's gradient for SGD at rate 1: make it, and take it back. scale: 1, or in sync the number of workers. */

@@ -1,6 +1,6 @@
-/* A worker of the ledger under fire: fire_worker LEDGER JOB, under psrun. It pushes as fast as it can, with several
- * steps under way at once, and writes down each push before it starts and when it is acknowledged (fire_ledger.h). What
- * it pulls it holds against the ledger: nothing that was acknowledged before may be missing.
+/* A worker of test_fire: fire_worker LEDGER JOB, under psrun. It pushes as fast as it can, with several steps under way
+ * at once, and writes down each push before it starts and when it is acknowledged (fire_ledger.h). It compares its
+ * pulls with the ledger: nothing that was acknowledged before may be missing.
  *
  * It ends with 0 at the ledger's last clock, and with 2, which psrun does not start again, when a promise was broken.
  */
@@ -56,16 +56,16 @@ is_pushed(const struct fire_worker_worker *w, enum fire_var var, uint64_t clock)
     return var != FIRE_LARGE || w->ledger->mode == PS_SYNC || clock % LARGE_EVERY == 0;
 }
 
-/* In sync a push is known by its step: a process that repeats the step of one that was killed finds that one's gradient
- * there, or brings the same. */
+/* In sync a push is known by its step: a process that repeats the step of one that was killed finds that process's
+ * gradient there, or pushes the same. */
 static uint32_t
 next_push(const struct fire_worker_worker *w, const struct fire_pushes *p)
 {
     return w->ledger->mode == PS_SYNC ? (uint32_t)ps_client_clock(w->client) : atomic_load(&p->begun);
 }
 
-/* Some go compressed. Ordinals up to here, twice them in sync, and all else in a gradient are exact as float16, so that
- * nothing is left out, and the ledger reads them as ever. */
+/* Some go compressed. Ordinals up to here, twice them in sync, and all other elements of a gradient are exact as
+ * float16, so that nothing is left out, and the ledger reads them as usual. */
 enum { HALF_ORDINALS = 2048 };
 static const struct ps_compress half = {.kind = PS_COMPRESS_FLOAT16};
 
@@ -112,7 +112,7 @@ start_step(struct fire_worker_worker *w, struct step *s)
 }
 
 /* A worker that comes back in the midst of a step of sync may find it closed for some blocks (LATE), and when the shard
- * was killed as well, nobody may know any more whether it was (UNKNOWN_OUTCOME). The ledger leaves both open. */
+ * was killed as well, its outcome may be unknown (UNKNOWN_OUTCOME). The ledger leaves both open. */
 static bool
 is_open(const struct fire_worker_worker *w, enum ps_err err)
 {
@@ -188,7 +188,7 @@ is_full(const struct fire_worker_worker *w)
     return fire_begun(&w->own->pushes[FIRE_SMALL]) >= FIRE_PUSHES_MAX;
 }
 
-/* As training loops do: in sync, who comes in the midst of a step waits for its end. */
+/* As training loops do: in sync, a worker that joins in the midst of a step waits for its end. */
 static bool
 pull_all(struct fire_worker_worker *w)
 {
@@ -200,7 +200,7 @@ pull_all(struct fire_worker_worker *w)
     return true;
 }
 
-/* In sync nobody pushes ahead of a step that is not done. */
+/* In sync no worker pushes ahead of a step that is not done. */
 static bool
 fire_worker_run(struct fire_worker_worker *w)
 {

@@ -169,7 +169,7 @@ hostile_flood(void)
         }
 }
 
-/* Held for as long as it is let; those that were closed come again. */
+/* Held as long as the shard allows; those that it closed are opened again. */
 static void
 hostile_silent(void)
 {
@@ -194,7 +194,7 @@ hostile_silent(void)
         }
 }
 
-/* A push whose header says that a gigabyte comes. */
+/* A push whose header promises a gigabyte. */
 static void
 hostile_promise(int fd)
 {
@@ -260,7 +260,7 @@ hostile_churn(void)
         if (fd < 0)
             continue;
         hostile_hello(fd);
-        (void)recv(fd, &c, 1, 0); /* one that does not wait has no place in the queue of newcomers for long */
+        (void)recv(fd, &c, 1, 0); /* one that does not wait has no place in the queue of new connections for long */
         close(fd);
     }
 }

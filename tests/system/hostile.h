@@ -1,8 +1,7 @@
-/* Peers that do harm, each kind in a process of its own: what they cost the others is what test_hostile and
- * the bench measure.
+/* Peers that do harm, each kind in a process of its own: test_hostile and the bench measure their cost for the others.
  *
  *     pid_t pid = hostile_start(HOSTILE_FLOOD, address, "test");
- *     ...                                     // work, and see how it goes
+ *     ...                                     // work, and measure
  *     hostile_stop(pid); */
 #ifndef TESTS_SYSTEM_HOSTILE_H
 #define TESTS_SYSTEM_HOSTILE_H

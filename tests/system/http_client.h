@@ -1,4 +1,4 @@
-/* Asks one question over HTTP, or sends what is none: a blocking socket and nothing else. */
+/* Sends one HTTP request, or bytes that are none: a blocking socket and nothing else. */
 #ifndef TESTS_SYSTEM_HTTP_CLIENT_H
 #define TESTS_SYSTEM_HTTP_CLIENT_H
 
@@ -31,7 +31,7 @@ struct http_reply http_client_take(ssize_t (*take)(void *arg, void *data, size_t
 /* "GET /metrics" and a header, or "", as it is sent; its length. */
 int http_client_write(char text[HTTP_CLIENT_REQUEST_MAX], const char *request, const char *header);
 
-/* Where the newest psd's pages are, as its log says. False: it has not said so yet. */
+/* The address of the newest psd's pages, from its log. False: it is not there yet. */
 bool http_client_find(const char *log, char *address, size_t size);
 
 /* One request, "GET /metrics"; and with a header, "Authorization: Bearer x". */

@@ -13,13 +13,13 @@ struct https {
 };
 
 /* Connect and shake hands. ca: of the server's certificate, which must name 127.0.0.1; version: the highest that is
- * spoken. False: it came to nothing, and nothing is to be closed. */
+ * spoken. False: it failed, and there is nothing to close. */
 bool https_open(struct https *s, const char *address, const char *ca, int version);
 
 /* The other side's certificate is of this one: "psd". */
 bool https_shows(const struct https *s, const char *cn);
 
-/* One request on what is open, which ends with it. */
+/* One request on the open connection, which ends with it. */
 struct http_reply https_ask(struct https *s, const char *request, const char *header);
 void https_close(struct https *s);
 

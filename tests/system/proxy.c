@@ -1,5 +1,5 @@
 /* One process, one poll loop. A pair is two sockets and two lines of chunks that wait for their time; a line is read
- * only while it holds little, so that a worker feels a slow network as it would feel any: its socket fills up. */
+ * only while it holds little, so that a slow network has its usual effect on a worker: its socket fills up. */
 #include "tests/system/proxy.h"
 #include "tests/now.h"
 
@@ -35,7 +35,7 @@ struct chunk {
 struct line {
     struct chunk *chunks[LINE_CHUNKS]; /* in order */
     size_t len;
-    bool ended; /* its reader said that no more comes */
+    bool ended; /* its reader reached the end */
     uint64_t sent, since_ms;
 };
 

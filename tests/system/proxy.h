@@ -1,12 +1,12 @@
-/* A network that can be made bad: a process that stands between workers and shards, one port for each shard, and does
- * to the bytes what it is told through shared memory, at any time.
+/* A network with faults: a process between workers and shards, one port for each shard, which disturbs the bytes as
+ * ordered through shared memory, at any time.
  *
- *     proxy_start(&proxy, &shards);        // proxy.addresses: what the workers are given
+ *     proxy_start(&proxy, &shards);        // proxy.addresses: the addresses for the workers
  *     proxy.faults->delay_ms = 20;
  *     proxy_reset(&proxy);                 // every connection that there is
  *     proxy_stop(&proxy);
  *
- * Directions: TO_SHARD is what workers say, TO_WORKER what shards answer. */
+ * Directions: TO_SHARD from workers, TO_WORKER the shards' answers. */
 #ifndef TESTS_SYSTEM_PROXY_H
 #define TESTS_SYSTEM_PROXY_H
 
@@ -23,12 +23,11 @@ struct proxy_faults {
     _Atomic uint32_t delay_ms, jitter_ms;   /* each chunk arrives later, in order */
     _Atomic uint32_t bytes_per_ms;          /* of a connection and direction */
     _Atomic uint32_t bytewise;              /* every byte is a write of its own; for as many as can be in time */
-    _Atomic uint32_t cut[PROXY_DIRECTIONS]; /* nothing passes; nobody is told. It goes on where it was when it is 0 */
-    _Atomic uint32_t deaf;                  /* newcomers are accepted and never heard */
+    _Atomic uint32_t cut[PROXY_DIRECTIONS]; /* nothing passes, silently; at 0 it continues where it was */
+    _Atomic uint32_t deaf;                  /* new connections are accepted and never read */
     _Atomic uint32_t resets;                /* raised: all connections are reset */
-    _Atomic uint32_t half_open;             /* raised: the shard's side of all is closed, the worker's stays and is mute
-                                               until the next reset */
-    _Atomic uint64_t connections, chunks;   /* seen */
+    _Atomic uint32_t half_open; /* raised: the shard's side of all is closed, the worker's is silent until a reset */
+    _Atomic uint64_t connections, chunks; /* seen */
 };
 
 struct proxy {

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Helpers of the shell tests that call psctl over and over. To be sourced after tap.sh.
 #
-# Helpers are called by name; what is set here is used by those who source it; $here, $work and $PSCTL are tap.sh's.
+# Helpers are called by name; variables here are used by the scripts that source this file; $here, $work and $PSCTL are
+# tap.sh's.
 # shellcheck disable=SC2317,SC2034,SC2154
 
 data=${PSD_SOURCE_DIR:-$here/../..}/client/examples/data/digits

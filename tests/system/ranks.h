@@ -1,10 +1,10 @@
-/* The ranks of a group as processes, each forked from the test, with a table that is brought along instead of a
- * meeting: they listen on ports of the kernel's choice, tell the test, and get the table of all.
+/* The ranks of a group as processes, each forked from the test, with a given table instead of a rendezvous: they listen
+ * on ports of the kernel's choice, report them to the test, and get the table of all.
  *
  *     ranks_start(&r, 4, &options, body, arg);      // body(group, arg) runs in each, formed; it ends with its return
- *     ranks_end(&r);                                // all must end well
+ *     ranks_end(&r);                                // all must succeed
  *
- * In a body, need() takes the place of ck_assert(): what fails is printed, and the process ends with 1. */
+ * In a body, need() takes the place of ck_assert(): a failure is printed, and the process ends with 1. */
 #ifndef TESTS_SYSTEM_RANKS_H
 #define TESTS_SYSTEM_RANKS_H
 
@@ -47,7 +47,7 @@ struct ranks {
 };
 
 /* Options may be NULL. hosts: how many machines they pretend to be on, rank r on r % hosts; 0: all on one. Returns when
- * all have been told the table; the body runs when a rank is formed. */
+ * all have received the table; the body runs when a rank is formed. */
 void ranks_start(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_options *options, rank_body body,
                  void *arg);
 

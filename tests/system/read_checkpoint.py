@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Read a checkpoint with nothing but Python's own library and PROTOCOL.md, section 10, as a stranger would.
+"""Read a checkpoint with nothing but Python's own library and PROTOCOL.md, section 10, as an independent reader.
 
 read_checkpoint.py DIR            check all that the section promises; print "NAME SHAPE SUM" of every variable
 read_checkpoint.py DIR --package  the weights through the safetensors package; exit 77 where it is not installed

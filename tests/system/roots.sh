@@ -4,7 +4,7 @@
 # PSD_TEST_ROOT names a root as debootstrap --variant=minbase makes it. It is copied, and commands run in the copy with
 # mounts of their own, which vanish with them.
 
-# What is set here is used by those who source it, who call the helpers too.
+# The variables and helpers here are used by the scripts that source this file.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2317
 
 root='' shm='' net=''

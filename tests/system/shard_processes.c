@@ -19,8 +19,8 @@
 #include "tests/unit/kits/memory_dir.h"
 
 #define START_MS 60000
-#define FIRST_FD 3   /* those that are handed over, and then the ready descriptor */
-#define APART_FD 100 /* above all that a test has */
+#define FIRST_FD 3   /* the sockets that are handed over, then the ready descriptor */
+#define APART_FD 100 /* above all descriptors of a test */
 
 static const char *
 psd_path(void)
@@ -159,7 +159,7 @@ tell_of_sockets(const struct shards_options *o)
         return;
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
     snprintf(count, sizeof count, "%d", o->handed_len);
-    setenv("LISTEN_PID", pid, 0); /* a test may have another one's */
+    setenv("LISTEN_PID", pid, 0); /* a test may set another one's */
     setenv("LISTEN_FDS", count, 1);
     if (o->handed_names != NULL)
         setenv("LISTEN_FDNAMES", o->handed_names, 1);

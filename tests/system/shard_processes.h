@@ -23,7 +23,7 @@ struct shards_options {
     const char *where;       /* the directory that theirs are made in; NULL: one in memory */
     const char *const *more; /* more of psd's options, which go before those given here: {"--grace", "60s", NULL} */
     bool durable;            /* each has a durable directory "N.disk" beside its live one, which is "N" */
-    bool log;                /* what each says goes to a file: shards_log() */
+    bool log;                /* each one's log goes to a file: shards_log() */
 
     /* Listening sockets, handed to each shard as systemd does. */
     const int *handed;
@@ -41,8 +41,8 @@ struct shards {
     char sockets[SHARDS_MAX * 160];  /* the same shards as "unix:/path,..." */
 };
 
-/* Processes that are started from now on load the library that this variable names first; AddressSanitizer, which wants
- * to be first itself, is told to bear it. */
+/* Processes that are started from now on load the library that this variable names first; AddressSanitizer, which
+ * checks that it is loaded first, is told to accept that. */
 void shards_preload(const char *variable);
 
 /* Fails the running Check test when a shard does not start. */
@@ -67,20 +67,20 @@ void shards_wait(struct shards *s, uint32_t shard);
 /* Start one that was killed, or has ended, again. */
 void shards_restart(struct shards *s, uint32_t shard);
 
-/* The same for one that does not get so far as to listen: its exit status, -N for signal N. */
+/* The same for one that ends before it listens: its exit status, -N for signal N. */
 int shards_refused(struct shards *s, uint32_t shard);
 
 /* Start one that may end before it listens: 0, or its exit status, -N for signal N. */
 int shards_try(struct shards *s, uint32_t shard);
 
-/* What a shard has said, in all its lives; valid until the next call. */
+/* A shard's log, over all its lives; valid until the next call. */
 const char *shards_log(const struct shards *s, uint32_t shard);
 bool shards_said(const struct shards *s, uint32_t shard, const char *text);
 
 /* Mappings of memory that this process shares with shards. */
 int shards_maps(void);
 
-/* HUP, and wait until the shard has said this, be it before. */
+/* HUP, and wait until this is in the shard's log, even from before. */
 void shards_hang_up(const struct shards *s, uint32_t shard, const char *text);
 
 /* Options for shards_options.more: both lists, which end with NULL, copied one behind the other. Valid until the next

@@ -1,6 +1,6 @@
-/* Hours of mixed work on one psd, and what it takes of memory and disk meanwhile: variables of all sizes with and
- * without slots, two workers that push and pull them at random, a reader that takes its time, kill -9 and a new process
- * every so often, and in the second half saves, one after the other.
+/* Hours of mixed work on one psd, and its use of memory and disk meanwhile: variables of all sizes with and without
+ * slots, two workers that push and pull them at random, a slow reader, kill -9 and a new process every so often, and in
+ * the second half saves, one after the other.
  *
  *     soak [--seconds N (5)]            PSD_BIN names psd
  *          [--variables N (96)]         of all sizes in turn
@@ -13,16 +13,15 @@
  *     the durable store's file       at most 2.2 times the data
  *     memory besides the store       flat
  *
- * each beyond a constant: what a store takes that is empty. Data is counted in whole pages: a value of one element
- * takes one.
+ * each beyond a constant: the size of an empty store. Data is counted in whole pages: a value of one element takes one.
  *
- * A file never shrinks, so it is as large as the worst moment made it. That of the live store has a value twice that
+ * A file never shrinks, so it is as large as the worst moment made it. That of the live store holds a value twice if it
  * changed before it was saved: at worst all of the data, and no save begins before the last one's are gone. LMDB's free
  * list, with values of three sizes, takes 1.15 times the pages that are in use. The constant is what no transaction can
  * use yet: pages that the last two turns freed (at most 16 MiB each, with what is usual), room ahead of the last page
- * (34 MiB), and what is written while somebody reads an old state: a pull 10 ms, the saver the time of a look. So the
- * file grows fast in the first saves, then now and then by a block or two: within 100 s of saves without a pause, and
- * restarts, to 226 MiB for 85 of data. Who holds pages longer shows here.
+ * (34 MiB), and pages that are written while an old state is being read: a pull 10 ms, the saver the time of a look. So
+ * the file grows fast in the first saves, then now and then by a block or two: within 100 s of saves without a pause,
+ * and restarts, to 226 MiB for 85 of data. A reader that holds pages longer shows here.
  *
  * The durable store's file has two saves, two chunks of a sixteenth of one that were freed and are not free yet, and
  * room ahead for another and 19 MiB. Its redo log has a page at least for each row that changed since the last save, so
@@ -73,7 +72,7 @@ soak_sleep(double s)
     nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9)}, NULL);
 }
 
-/* ---- Who works ---- */
+/* ---- Processes ---- */
 
 /* From one element to blocks of all three sizes. */
 static uint64_t
@@ -206,7 +205,7 @@ reader_main(const char *address)
             soak_check(ps_client_pull(c.client, 1, &c.vars[i], &c.values, NULL, &e), &e);
 }
 
-/* Save after save, while it is let. */
+/* Save after save, until it is stopped. */
 static _Noreturn void
 saver_main(const char *address)
 {

@@ -8,13 +8,13 @@
 
 import sys
 
-LINE_MAX = 4000  # of what explains a failure
+LINE_MAX = 4000  # of the text that explains a failure
 
 number = failures = 0
 
 
 def ok(holds, sentence, *why):
-    """One result. What is given behind the sentence explains a failure."""
+    """One result. The arguments after the sentence explain a failure."""
     global number, failures
     number += 1
     failures += not holds

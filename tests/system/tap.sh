@@ -2,10 +2,10 @@
 # Helpers of the tests that are shell scripts. To be sourced; they print TAP.
 #
 # PSRUN_BIN, PSCTL_BIN, PSD_BIN and DIGITS_BIN name the executables; without them those of ../../build are used. Every
-# process that a test starts with PSD_TEST_MARK=$mark carries that in its environment, so that what is left behind can be
-# found wherever it went.
+# process that a test starts with PSD_TEST_MARK=$mark carries that in its environment, so that leftover processes can be
+# found wherever they are.
 
-# Helpers are called by name and by traps; what is set here is used by those who source it.
+# Helpers are called by name and by traps; variables here are used by the scripts that source this file.
 # shellcheck disable=SC2317,SC2034
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -21,7 +21,7 @@ mark="psd-test-$$-$RANDOM"
 number=0
 failures=0
 
-# Where a shard's data goes: /dev/shm, where there is room for it (a container's often has 64 MiB), else /tmp.
+# The directory for a shard's data: /dev/shm, where there is room for it (a container's often has 64 MiB), else /tmp.
 memory_dir() {
   if [ -w /dev/shm ] && [ "$(df --output=avail -B1M /dev/shm | tail -n 1)" -ge 512 ]; then
     echo /dev/shm
@@ -57,7 +57,7 @@ run_dirs() {
   done | sort -u
 }
 
-# End what a failed test has left. Supervisors are spared at first: they clean up after those that they keep.
+# End the processes that a failed test has left. Supervisors are spared at first: they clean up after their programs.
 cleanup() {
   local pid dirs
   dirs=$(run_dirs)

@@ -1,8 +1,8 @@
-/* What a peer can get wrong, one thing at a time, against a real psd: it is told with a typed error, loses at most its
- * own connection, and a worker of the same job that is connected all the while sees nothing of it.
+/* A peer's mistakes, one at a time, against a real psd: the peer gets a typed error, loses at most its own connection,
+ * and a worker of the same job that is connected all the while sees nothing of it.
  *
- * test_daemon.c has the strangers (HTTP, TLS, another version, metadata past its limit) and what exhausts memory;
- * test_client.c has what libpsclient makes of shards of other clusters, taken indices and other definitions. */
+ * test_daemon.c has other protocols (HTTP, TLS, another version, metadata past its limit) and peers that exhaust
+ * memory; test_client.c has libpsclient's reaction to shards of other clusters, taken indices and other definitions. */
 #include <math.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -188,7 +188,7 @@ ack_code(struct probe *p, uint64_t seq)
     return p->msg.u.ack->n_code > 0 ? p->msg.u.ack->code[0] : PS_OK;
 }
 
-/* ---- The one who does nothing wrong ---- */
+/* ---- The worker without errors ---- */
 
 /* Push and pull: nothing but its own pushes is in the values. */
 static void
@@ -239,7 +239,7 @@ wrong_magic(struct probe *p)
     probe_send_bytes(p, "PSD2\1\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", FRAME_HEAD_SIZE);
 }
 
-/* The answer must arrive, though much of what was sent is never read. */
+/* The answer must arrive, though much of the input is never read. */
 static void
 http_with_a_body(struct probe *p)
 {
@@ -883,7 +883,7 @@ START_TEST(a_mistake_is_told_and_the_others_see_nothing)
 }
 END_TEST
 
-/* What it may not have is refused, and the connection goes on. */
+/* Requests beyond its role are refused, and the connection goes on. */
 START_TEST(an_observers_mistakes_are_answered)
 {
     static const struct {
@@ -991,7 +991,7 @@ END_TEST
 
 /* ---- Anything at all ---- */
 
-/* What a worker of a job of its own says, one frame after the other. */
+/* The messages of a worker of a job of its own, one frame after the other. */
 static size_t
 bad_input_conversation(uint8_t *out, size_t size)
 {
@@ -1042,7 +1042,7 @@ bad_input_conversation(uint8_t *out, size_t size)
     return at;
 }
 
-/* In the place of a type it would be an order that a shard obeys. */
+/* A byte that could become DRAIN's type is replaced: a shard obeys that. */
 static uint8_t
 no_drain(uint8_t byte)
 {

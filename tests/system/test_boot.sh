@@ -133,7 +133,7 @@ ok $? "and leaves nothing when it is stopped"
 
 # ---- sockets that systemd holds ----
 
-# Connects to shard 0 again and again until it is told to end; then says how often it could, and how often not.
+# Connects to shard 0 again and again until it is stopped; then prints how often it could, and how often not.
 call='could=0 refused=0
   while [ ! -e /run/over ]; do
     if (exec 3<>/dev/tcp/127.0.0.1/7420) 2>/dev/null; then could=$((could + 1)); else refused=$((refused + 1)); fi
@@ -215,8 +215,8 @@ ok $? "from the disk"
 
 # ---- slow disks ----
 
-# What psd says to systemd in time moves the unit's limits: shard 0 has short ones, and a disk that waits when it is told
-# to. The sleeps are what is tried: time over those limits.
+# psd's notifications to systemd extend the unit's limits: shard 0 has short ones, and a disk that waits on command. The
+# sleeps are the test: time over those limits.
 limit=6
 disk() { echo "$*" >"$root/var/lib/psd/0/control.new" && mv "$root/var/lib/psd/0/control.new" "$root/var/lib/psd/0/control"; }
 waiting() { [ "$(wc -l <"$root/var/lib/psd/0/control.hits")" -ge "$1" ]; } 2>/dev/null

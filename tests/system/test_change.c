@@ -1,5 +1,5 @@
-/* Changing a running cluster of real psd processes through libpsclient: every worker feels it, a kill -9 does not undo
- * it, and a drained shard ends as one that was told by TERM. */
+/* Changing a running cluster of real psd processes through libpsclient: it affects every worker, a kill -9 does not
+ * undo it, and a drained shard ends as after TERM. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -41,7 +41,7 @@ open_client(uint32_t workers, uint32_t task, const struct ps_client_options *o)
     return c;
 }
 
-/* psctl's place. */
+/* A client in psctl's place. */
 static ps_client *
 change_observe(void)
 {
@@ -59,7 +59,7 @@ change_declare(ps_client *c, const char *name, uint64_t n, enum ps_clip_kind cli
     return v;
 }
 
-/* Push ones (or `g`s), and say what every element is then. */
+/* Push ones (or `g`s); every element is then this value. */
 static float
 push_value(ps_client *c, ps_var *v, float g)
 {
@@ -127,7 +127,7 @@ START_TEST(a_set_holds_on_all_shards_and_outlives_kill_9)
         0.25);
     json_decref(report);
     ps_client_close(worker);
-    other = open_client(1, 0, NULL); /* what it opens and declares is as it was the first time */
+    other = open_client(1, 0, NULL); /* it opens and declares as it did the first time */
     ck_assert_float_eq(push_value(other, change_declare(other, "big", BIG, PS_CLIP_NONE), 1), -2);
     ps_client_close(other);
     ps_client_close(watcher);

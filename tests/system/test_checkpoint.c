@@ -1,5 +1,5 @@
-/* Checkpoints of real shards: written, damaged, kept, and put into clusters of other sizes, where training goes on as
- * if nothing had been. */
+/* Checkpoints of real shards: written, damaged, kept, and put into clusters of other sizes, where training goes on
+ * without a trace. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -175,7 +175,7 @@ train_until(struct checkpoint_worker w[WORKERS], uint64_t clock)
             FINE(ps_client_push_start(w[t].client, 2, w[t].vars, (const float *const *)w[t].grads, NULL, &ops[t],
                                       &error));
         while (!(ps_op_test(ops[0]) & ps_op_test(ops[1])))
-            ; /* each is answered when the other has come, which each client sends while it is driven */
+            ; /* each is answered when the other has arrived, and each client sends only while it is driven */
         for (uint32_t t = 0; t < WORKERS; t++) {
             FINE(ps_op_wait(ops[t], 60000, &error));
             ps_op_free(ops[t]);
@@ -330,7 +330,7 @@ interrupt_slow(int sig)
     ps_client_interrupt(slow);
 }
 
-/* A process that begins the checkpoint "slow", which waits for a clock that nobody reaches. TERM gives it up. */
+/* A process that begins the checkpoint "slow", which waits for a clock that no worker reaches. TERM ends it. */
 static pid_t
 begin_slow(int progress_thread)
 {
@@ -351,7 +351,7 @@ static void
 checkpoint_await(const char *path)
 {
     for (int i = 0; i < 20000 && !is_there(path); i++)
-        usleep(1000); /* there is no event for what another process does */
+        usleep(1000); /* there is no event for another process's progress */
     ck_assert_msg(is_there(path), "%s did not come", path);
 }
 
@@ -373,14 +373,14 @@ START_TEST(one_that_is_killed_in_the_middle_leaves_nothing_that_counts)
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
     ck_assert(!is_there(in_dir("slow")));
     ck_assert_int_eq(checkpoint_restore(in_dir("slow.partial")), PS_ERR_DATA);
-    checkpoint_take("slow", 1); /* what the dead one left is in nobody's way */
+    checkpoint_take("slow", 1); /* the dead process's files disturb no other */
     ck_assert(!is_there(in_dir("slow.partial")) && !is_there(in_dir("before")));
     ps_client_abandon(worker);
     shards_stop(&shards);
 }
 END_TEST
 
-/* Whether shard i knows of somebody who waits. */
+/* Whether shard i has a waiting request. */
 static bool
 anybody_waits(ps_client *c, uint32_t i)
 {
@@ -413,7 +413,7 @@ START_TEST(one_that_is_interrupted_goes_at_once_and_no_shard_goes_on_with_it)
     ck_assert(!is_there(in_dir("slow.partial")) && !is_there(in_dir("slow")));
     for (uint32_t i = 0; i < 2; i++)
         while (anybody_waits(c, i))
-            ; /* what it said last may be read after our question */
+            ; /* its last answer may be read after this request */
     checkpoint_take("slow", 0);
     ps_client_close(c);
     ps_client_abandon(worker);
@@ -453,7 +453,7 @@ START_TEST(a_clock_of_a_job_that_has_none_is_refused)
 }
 END_TEST
 
-/* A manifest that says what the files of m are, though their checksums are not those. */
+/* A manifest with the files of m, though their checksums are not those. */
 static void
 write_manifest(const struct dir_writer *m, struct checkpoint *c)
 {
@@ -518,7 +518,7 @@ END_TEST
 
 /* ---- A shard that lies ---- */
 
-/* Answer one request of a client: about this job. NULL: it does not answer whether it could restore, either. */
+/* Answer one request of a client: about this job. NULL: it does not even answer whether it could restore. */
 static void
 checkpoint_answer(struct probe *p, const char *job)
 {
@@ -557,7 +557,7 @@ be_a_shard(int listener, const char *job)
     _exit(0);
 }
 
-/* A process that is one, and its client. */
+/* A process that plays a shard, and its client. */
 static pid_t
 open_liar(const char *job, ps_client **c)
 {
@@ -570,7 +570,7 @@ open_liar(const char *job, ps_client **c)
     snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", dir);
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     ck_assert_int_eq(listen(listener, 1), 0);
-    setenv("PSD_TRANSPORT", "tcp", 1); /* it knows no other */
+    setenv("PSD_TRANSPORT", "tcp", 1); /* it knows no other transport */
     if ((pid = fork()) == 0)
         be_a_shard(listener, job);
     close(listener);
@@ -595,7 +595,7 @@ START_TEST(an_answer_about_another_job_is_not_believed)
 }
 END_TEST
 
-/* _i: the shard has said that it could, and is silent when it is to do it. */
+/* _i: the shard has answered that it could, and is silent when it is to do it. */
 START_TEST(a_restore_that_takes_too_long_says_what_became_of_the_data)
 {
     ps_client *worker, *c;
@@ -665,7 +665,7 @@ START_TEST(one_that_waits_for_its_rate_leaves_the_processor_alone)
     took = now_s() - began;
     processor = processor_seconds(shards.pids[0]) - processor;
     ck_assert_double_gt(took, 2);
-    ck_assert_double_lt(processor, took / 2); /* who spins takes all of it */
+    ck_assert_double_lt(processor, took / 2); /* a spinning process takes all of it */
     shards_stop(&shards);
 }
 END_TEST
@@ -723,7 +723,7 @@ START_TEST(what_is_damaged_is_refused_and_nothing_changes)
 }
 END_TEST
 
-/* Another program that asks, and has looked at nothing: `stamps` says what it claims to have. */
+/* Another program that asks, without having verified anything: `stamps` says what it claims to have verified. */
 static enum ps_err
 ask_to_restore(const char *path, bool check, uint64_t *stamps)
 {
@@ -757,7 +757,8 @@ times_said(const char *text)
     return n;
 }
 
-/* Whoever asks, the shard that loads has held the bytes against their checksums, or knows that somebody did. */
+/* Whichever client asks, the shard that loads has verified the bytes' checksums, or knows that another shard or client
+ * did. */
 START_TEST(a_shard_verifies_what_it_loads)
 {
     static const char *const more[] = {"--cluster", "psd", "--log-level", "info", NULL};
@@ -790,13 +791,13 @@ START_TEST(a_shard_verifies_what_it_loads)
     checkpoint_harm(path, HARM_FLIP_MIDDLE); /* back again */
     FINE(ask_to_restore(in_dir("one"), true, NULL));
     ck_assert_uint_eq(times_said("checkpoint verified"), 1);
-    FINE(ask_to_restore(in_dir("one"), false, NULL)); /* known from the question before */
+    FINE(ask_to_restore(in_dir("one"), false, NULL)); /* known from the request before */
     ck_assert_uint_eq(times_said("checkpoint verified"), 1);
     shards_stop(&shards);
 
     shards_start_with(&shards, 1, &(struct shards_options){.more = more, .log = true});
     FINE(checkpoint_source_stamps(&source, &stamps, &error));
-    FINE(ask_to_restore(in_dir("one"), false, stamps.of)); /* known to who asks */
+    FINE(ask_to_restore(in_dir("one"), false, stamps.of)); /* known to the client */
     ck_assert_uint_eq(times_said("verif"), 0);
     checkpoint_source_close(&source);
     shards_stop(&shards);
@@ -822,7 +823,7 @@ checkpoint_refusal(struct probe *p)
     return (enum ps_err)p->msg.u.error->code;
 }
 
-/* Files that take a minute to read; who asks goes, and they are read no more. */
+/* Files that take a minute to read; when the client leaves, they are read no more. */
 START_TEST(who_asks_about_a_large_checkpoint_holds_nobody_up_for_ever)
 {
     static const char *const more[] = {"--cluster", "psd", "--log-level", "info", NULL};
@@ -867,7 +868,7 @@ START_TEST(a_cluster_that_holds_something_else_says_what)
     c = open_with((struct ps_client_options){.mode = PS_ASYNC}, 0);
     ck_assert_int_eq(checkpoint_restore(in_dir("sync")), PS_ERR_MISMATCH);
     ck_assert_ptr_nonnull(strstr(error.text, "sync(2 of 2)"));
-    FINE(ps_client_tick(c, &error)); /* and nobody was disturbed */
+    FINE(ps_client_tick(c, &error)); /* and no worker was disturbed */
     ps_client_close(c);
     shards_stop(&shards);
 }
@@ -928,7 +929,7 @@ START_TEST(psd_begins_with_a_checkpoint_once)
     more[1] = in_dir("latest");
     o.more = more;
     shards_start_with(&shards, 2, &o);
-    open_both(w); /* who comes early waits */
+    open_both(w); /* the first to come waits */
     ck_assert_uint_eq(ps_client_clock(w[0].client), 3);
     close_both(w);
     checkpoint_take("again", 0);

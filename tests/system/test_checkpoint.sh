@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# psctl's save, checkpoint and restore, and what others read of the files. Prints TAP; tap.sh says which executables are
-# used.
+# psctl's save, checkpoint and restore, and reading the files with other programs. Prints TAP; tap.sh says which
+# executables are used.
 #
 # Helpers are called by name (SC2317).
 # shellcheck disable=SC2317

@@ -1,5 +1,5 @@
 /* libpsclient against real psd processes: every public call, both transports, the progress thread, crashes of shards in
- * the midst of pushes, and what the errors say. */
+ * the midst of pushes, and the errors' sentences. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -222,7 +222,7 @@ START_TEST(started_operations_take_effect_in_order)
 }
 END_TEST
 
-/* A second one is held behind the first, which this client has not heard of yet, until it says so. */
+/* A second one is held behind the first, which is not acknowledged yet, until the caller flushes it. */
 START_TEST(small_push_is_held_behind_another_until_it_is_flushed)
 {
     ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
@@ -250,7 +250,7 @@ START_TEST(small_push_is_held_behind_another_until_it_is_flushed)
 }
 END_TEST
 
-/* The second one is written by the wait: it sees what others pushed before. */
+/* The second one is written by the wait: it sees the earlier pushes of others. */
 START_TEST(small_pull_is_held_behind_another_until_something_waits)
 {
     ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
@@ -269,8 +269,7 @@ START_TEST(small_pull_is_held_behind_another_until_something_waits)
 }
 END_TEST
 
-/* It asks for what comes next, and its caller goes on to compute: no push keeps it back, but for those that are held.
- */
+/* It pulls for the next step while its caller computes: no push holds it back, but for those that are held. */
 START_TEST(pull_is_not_held_behind_pushes)
 {
     ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
@@ -361,7 +360,7 @@ START_TEST(cancelled_push_counts_once_or_not_at_all)
                 break;
         ps_op_free(op);
         for (size_t i = 0; i < BIG; i++)
-            grad[i] = NAN; /* it is ours: must not be read any more */
+            grad[i] = NAN; /* the caller's again: must not be read any more */
         for (size_t i = 0; i < BIG; i++)
             grad[i] = 1;
     }
@@ -416,7 +415,7 @@ START_TEST(every_push_counts_once_through_crashes)
         for (int i = 0; i < round; i++)
             (void)ps_op_test(ops[7]);
         shards_kill(&shards, (uint32_t)round % 2);
-        if (round % 3 == 0) /* let it see that the shard is gone */
+        if (round % 3 == 0) /* let the client notice that the shard is gone */
             ck_assert_int_ne(ps_op_wait(ops[7], 50, NULL), PS_ERR_CLOSED);
         shards_restart(&shards, (uint32_t)round % 2);
         FINE(ps_op_wait_all(ARRAY_LEN(ops), ops, 20000, &error));
@@ -470,7 +469,7 @@ START_TEST(shard_that_lost_its_data_is_told_and_filled_anew)
 }
 END_TEST
 
-/* Waits that are too short for a call to be done in: the last for a machine that has little time for us. */
+/* Waits that are too short for a call to be done in: the last for a machine that is very busy. */
 static const int patience_ms[] = {300, 2000, 20000};
 
 struct signals {
@@ -842,7 +841,7 @@ START_TEST(sync_pull_waits_and_the_timeout_names_the_worker)
     }
     FINE(ps_client_push_start(a, 1, &va, grads, NULL, &pa, &error));
     FINE(ps_client_tick(a, &error));
-    for (size_t i = 0; why == NULL && i < ARRAY_LEN(patience_ms); i++) { /* until the shard has said so in time */
+    for (size_t i = 0; why == NULL && i < ARRAY_LEN(patience_ms); i++) { /* until the shard's answer came in time */
         struct ps_pull_options soon = {.timeout_ms = patience_ms[i]};
 
         ck_assert_int_eq(ps_client_pull(a, 1, &va, outs, &soon, &error), PS_ERR_TIMEOUT);
@@ -934,7 +933,8 @@ START_TEST(goodbye_frees_the_others_at_once)
 }
 END_TEST
 
-/* Whether the worker has seen that its connection is gone or not: the shard, which would wait for it, hears of it. */
+/* Whether the worker has noticed that its connection is gone or not: the shard, which would wait for it, receives the
+ * goodbye. */
 START_TEST(goodbye_waits_for_a_shard_that_starts_again)
 {
     struct ps_client_options o = {.mode = PS_SSP, .bound = 0, .timeout_ms = 20000}; /* less than the grace */
@@ -1126,7 +1126,7 @@ START_TEST(progress_thread_moves_things_while_the_caller_computes)
     start = now_ms();
     FINE(ps_client_push_start(c, 1, &v, (const float *[]){grad}, NULL, &push_op, &error));
     FINE(ps_client_pull_start(c, 1, &v, &out, NULL, &pull_op, &error));
-    do /* only looks; a shard's values may come before it has acknowledged what they hold */
+    do /* only tests; a shard's values may arrive before the acknowledgements of the pushes that they hold */
         ps_client_stats(c, &stats);
     while ((stats.pulls == before.pulls || stats.pushes == before.pushes) && now_ms() - start < 60000);
     ck_assert_uint_eq(stats.pulls, before.pulls + 1);

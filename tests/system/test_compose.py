@@ -20,7 +20,7 @@ SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__)
 COMPOSE = os.path.join(SOURCE, "deploy/compose.yaml")
 DOCKERFILE = os.path.join(SOURCE, "deploy/Dockerfile")
 PROGRAMS = {name: os.environ.get(name.upper() + "_BIN", name) for name in ("psd", "psctl", "digits")}
-REST = 160 << 20  # what psd needs beside what its options say
+REST = 160 << 20  # psd's memory beyond that of its options
 UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 

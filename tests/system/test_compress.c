@@ -1,4 +1,4 @@
-/* What compression costs and saves: one network, trained by two workers in step through real shards, once for each
+/* Costs and savings of compression: one network, trained by two workers in step through real shards, once for each
  * encoding. Every one must become as accurate as float32 within MARGIN, and the bytes that travelled are counted. Seeds
  * and the order of updates are the same each time, so a run is repeated bit by bit. */
 #include <string.h>

@@ -1,6 +1,6 @@
-/* What compression between workers costs and saves: multi_worker_mirrored with each encoding, by real processes. All
+/* Costs and savings of compression between workers: multi_worker_mirrored with each encoding, by real processes. All
  * workers end with one model, bit by bit, and every run with the same; it is as accurate as without compression within
- * MARGIN, and what travelled is counted. Workers meet at a shard. */
+ * MARGIN, and the bytes that travelled are counted. Workers meet at a shard. */
 #include <math.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,7 +17,7 @@ enum { WORKERS_MAX = 4, FLOATS_MAX = 20000, FAILED = 3 };
 
 #define MARGIN 6 /* of 300 held-out images: 2 % */
 
-/* What a worker leaves for the test to look at. */
+/* A worker's results, for the test to check. */
 struct mirrored_left {
     float weights[FLOATS_MAX];
     size_t len, correct;
@@ -161,7 +161,7 @@ enum { ELEMENTS = 3000, STEPS = 12, BROKEN = 5 };
 struct mirrored_way {
     const char *compress;
     bool breaks;     /* worker 1's step function fails in step BROKEN, once */
-    bool unlike;     /* worker 1 compresses otherwise */
+    bool unlike;     /* worker 1 uses another encoding */
     bool not_finite; /* worker 1 has no finite gradient in step BROKEN */
 };
 
@@ -171,7 +171,7 @@ struct mirrored_hand {
     bool broke;
 };
 
-/* Rows that pull each weight to a place of their own. */
+/* Rows that move each weight to a value of their own. */
 static enum ps_err
 mirrored_step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
@@ -188,7 +188,7 @@ mirrored_step(void *arg, struct ps_replica *r, struct ps_error *e)
     if (!now || !h->way->breaks || h->broke)
         return PS_OK;
     h->broke = true;
-    r->gradients[0][3] = INFINITY; /* whatever it leaves is not looked at */
+    r->gradients[0][3] = INFINITY; /* its other gradients do not matter */
     return ps_fail(e, PS_ERR_DATA, "its data are away for a moment");
 }
 
@@ -234,7 +234,7 @@ work_by_hand(const ps_cluster *cluster, struct mirrored_left *mine, const void *
     return err;
 }
 
-/* Nothing of the step that is done again is in what the workers keep. */
+/* Nothing of the step that is done again is in the workers' residuals. */
 START_TEST(a_step_that_was_broken_off_leaves_nothing_behind)
 {
     static float want[ELEMENTS];

@@ -1,5 +1,5 @@
 /* Compressed all-reduce between real processes: all ranks end with the same bits, nothing is lost and nothing counts
- * twice, and what travels is counted. Gradients are of few digits, so that sums are exact. */
+ * twice, and the bytes that travel are counted. Gradients are of few digits, so that sums are exact. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 struct compressor_run {
     struct ps_compress how;
     size_t count;
-    int steps, flushes; /* steps with gradients of 0: what was left out comes in them */
-    float within;       /* what may be left then */
+    int steps, flushes; /* steps with gradients of 0: the elements that were left out come in them */
+    float within;       /* the amount that may be left then */
     double saves;       /* how many times less must travel */
 };
 
@@ -122,8 +122,8 @@ run_ranks(uint32_t n, rank_body body, void *arg)
     ranks_end(&r);
 }
 
-/* Means are divided: of 3 and 5 ranks their sums are not exact. What top-k leaves goes in as many steps as it takes to
- * send all, twice: by each rank, and by the one whose part it is. */
+/* Means are divided: of 3 and 5 ranks their sums are not exact. Elements that top-k leaves out go in as many steps as
+ * it takes to send all, twice: by each rank, and by the rank that owns the part. */
 #define ROUNDED 1e-3f
 static const struct compressor_run runs[] = {
     {{.kind = PS_COMPRESS_FLOAT16}, 1000, 5, 4, ROUNDED, 1.9},
@@ -146,7 +146,7 @@ START_TEST(all_ranks_end_with_the_same_bits_and_nothing_is_lost)
 }
 END_TEST
 
-/* In step 1 rank 2 has an infinite element: nobody's step counts, and the group goes on. */
+/* In step 1 rank 2 has an infinite element: the step counts for no rank, and the group goes on. */
 static void
 one_is_infinite(ps_group *g, void *arg)
 {

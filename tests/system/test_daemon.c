@@ -1,4 +1,5 @@
-/* psd as a process: what it prints, refuses, keeps and gives back. PSD_BIN names the binary. */
+/* psd as a process: its output, refusals, and the memory and descriptors that it keeps and gives back. PSD_BIN names
+ * the binary. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -499,7 +500,7 @@ START_TEST(kill_9_and_restart_serve_the_same_bits)
 }
 END_TEST
 
-/* A tmpfs of our own under live_dir, in a mount namespace that ends with this process. */
+/* A tmpfs of the test's own under live_dir, in a mount namespace that ends with this process. */
 static bool
 mount_small_tmpfs(const char *size)
 {
@@ -549,14 +550,14 @@ START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
     probe_declare(&p, "nearly all", 110 * MIB / 4);
     for (int i = 0; i < 800; i++)
         ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
-    snprintf(hog, sizeof hog, "%s/hog", live_dir); /* somebody else takes the rest */
+    snprintf(hog, sizeof hog, "%s/hog", live_dir); /* another file takes the rest */
     ck_assert_int_eq(posix_fallocate(open(hog, O_CREAT | O_RDWR, 0600), 0, 8 * MIB), 0);
     for (int i = 0; i < 200; i++)
         ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
     WAIT_FOR(daemon_logged("the live directory is nearly full"));
     probe_close(&p);
     ck_assert_int_eq(daemon_stop(), 0);
-    umount2(live_dir, MNT_DETACH); /* our file in it is still open */
+    umount2(live_dir, MNT_DETACH); /* the test's file in it is still open */
 }
 END_TEST
 
@@ -712,7 +713,7 @@ daemon_trickle(const struct probe *p, int n)
     }
 }
 
-/* Until psd sets so many bytes aside for messages; asked by one who observes. */
+/* Until psd sets so many bytes aside for messages; asked by an observer. */
 static void
 await_in_flight(uint64_t bytes)
 {
@@ -731,7 +732,7 @@ await_in_flight(uint64_t bytes)
     probe_close(&p);
 }
 
-/* Those who promised payloads and do not send them lose their place to one who waits and does. */
+/* Peers that promised payloads and do not send them lose their place to a waiting one that does. */
 START_TEST(stalled_and_trickling_senders_give_way)
 {
     enum { SENDERS = 4 };
@@ -819,7 +820,7 @@ START_TEST(peer_that_does_not_fetch_its_answers_is_not_read)
 }
 END_TEST
 
-/* Values of who goes on speaking gather for one system call: not for longer than it does go on. */
+/* Values for a peer that keeps sending are gathered for one system call, but only while it keeps sending. */
 START_TEST(values_come_though_who_asked_stops_within_the_next_message)
 {
     enum { WHOLE = 6 };
@@ -903,10 +904,10 @@ START_TEST(out_of_descriptors_is_survived)
     for (int i = 0; i < MANY; i++)
         (void)probe_connect(&p[i], address);
     WAIT_FOR(daemon_logged("used up its file descriptors"));
-    ck_assert(probe_hello(&p[0], -1, 0, false)); /* those who are in are served */
+    ck_assert(probe_hello(&p[0], -1, 0, false)); /* connected peers are served */
     for (int i = 1; i < MANY; i++)
         probe_close(&p[i]);
-    for (;;) { /* and newcomers again, when descriptors are free */
+    for (;;) { /* and new ones again, when descriptors are free */
         ck_assert(probe_connect(&p[1], address));
         if (probe_hello(&p[1], -1, 0, false))
             break;
@@ -960,7 +961,7 @@ START_TEST(a_drain_by_message_ends_as_a_stop_does)
 }
 END_TEST
 
-/* A lease counts silence, and what was said while psd itself stood still was said. */
+/* A lease counts silence, and messages sent while psd itself stood still end the silence. */
 START_TEST(worker_that_spoke_while_psd_stood_still_keeps_its_lease)
 {
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
@@ -992,7 +993,7 @@ START_TEST(worker_that_spoke_while_psd_stood_still_keeps_its_lease)
         ck_assert(probe_receive(&p));
         ck_assert_int_eq(p.msg.type, MSG_PONG);
     }
-    WAIT_FOR(daemon_logged("worker lapsed")); /* silence is still found out */
+    WAIT_FOR(daemon_logged("worker lapsed")); /* silence is still detected */
     probe_close(&p);
     ck_assert_int_eq(daemon_stop(), 0);
 }

@@ -1,6 +1,6 @@
-/* Every call of libpsclient returns by its deadline and says who it waited for, and for how long: while a shard is not
- * there, accepts and never answers, hears and never answers, or stops reading in the midst of a push; and while a name
- * is being looked up. */
+/* Every call of libpsclient returns by its deadline and reports which shard it waited for, and for how long: while a
+ * shard is down, accepts and never answers, reads and never answers, or stops reading in the midst of a push; and while
+ * a name is being looked up. */
 #include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 
 enum {
     TIMEOUT_MS = 150,
-    SLACK_MS = 30000, /* a machine that has little time for us may hold up any call ... */
+    SLACK_MS = 30000, /* a busy machine may hold up any call ... */
     LINGER_MS = 2000, /* CONN_LINGER_MS: ... but not the quickest of some, which ends before a goodbye would */
     TRIES = 3,
     ELEMENTS = 5 << 20, /* 20 MiB: more than sockets and windows hold on their way to two shards */
@@ -30,7 +30,7 @@ static struct proxy proxy;
 static struct ps_error error;
 static float *gradient, *values;
 
-/* ---- Names: getaddrinfo() hangs as long as it is told to ---- */
+/* ---- Names: getaddrinfo() hangs as long as the test wants ---- */
 
 static pthread_mutex_t names_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t names_changed = PTHREAD_COND_INITIALIZER;
@@ -69,7 +69,7 @@ names_set_hang(bool hang)
     pthread_mutex_unlock(&names_mutex);
 }
 
-/* All threads that asked have come back from it. */
+/* All threads that looked a name up have returned. */
 static void
 names_wait_answered(void)
 {
@@ -244,7 +244,7 @@ static const struct {
     {"pull", call_pull},       {"push", call_push},    {"push_pull", call_push_pull}, {"tick", call_tick},
     {"declare", call_declare}, {"all", call_push_all}, {"barrier", call_barrier},     {"query", call_query},
     {"ping", call_ping},       {"set", call_set},      {"save", call_save},           {"checkpoint", call_checkpoint},
-    {"rejoin", call_rejoin},   {"drain", call_drain}, /* the last: a shard that hears it ends */
+    {"rejoin", call_rejoin},   {"drain", call_drain}, /* the last: a shard that receives it ends */
 };
 
 /* ---- The troubles ---- */
@@ -268,7 +268,7 @@ deadlines_deaf(void)
     proxy_reset(&proxy);
 }
 
-/* Nobody listens there, as while a shard is being rebuilt. */
+/* Nothing listens there, as while a shard is being rebuilt. */
 static void
 deadlines_gone(void)
 {
@@ -329,14 +329,14 @@ START_TEST(every_call_returns_by_its_deadline_and_names_the_shard)
         quickest_end = MIN(quickest_end, took);
         deadlines_heal();
         if (calls[i].call == call_drain && troubles[_i].begin == deadlines_mute)
-            shards_wait(&shards, 0); /* it has heard */
+            shards_wait(&shards, 0); /* it has received the drain */
     }
     ck_assert_uint_lt(quickest, TIMEOUT_MS + LINGER_MS);
     ck_assert_uint_lt(quickest_end, LINGER_MS);
 }
 END_TEST
 
-/* What is unacknowledged is waited for as long as the default time-out says, and a goodbye a little. */
+/* Closing waits for unacknowledged pushes as long as the default time-out, and for a goodbye a little. */
 START_TEST(closing_ends_in_time)
 {
     struct ps_client_options o = {.timeout_ms = 1000};
@@ -378,7 +378,7 @@ START_TEST(opening_returns_by_its_deadline_and_names_the_shard)
 }
 END_TEST
 
-/* getaddrinfo() cannot be called off: it is left behind, and ends by itself. */
+/* getaddrinfo() cannot be cancelled: it is left behind, and ends by itself. */
 START_TEST(a_name_that_hangs_holds_up_neither_opening_nor_closing)
 {
     static const int patience_ms[] = {TIMEOUT_MS, 2000, 20000};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Debian packages: what they say agrees with the tree; and they are built in a bare Debian root, which has what
+# The Debian packages: their contents agree with the tree; and they are built in a bare Debian root, which has what
 # deploy/packages.sh names, and installed in another one, where systemd runs, upgraded under a shard that holds data,
 # removed and purged. Most of it needs root, the network and PSD_TEST_ROOT, see roots.sh. Prints TAP.
 #
@@ -71,7 +71,7 @@ install -D "$building/bits" "$root/usr/local/bin/bits"
 install -D "$building/worker" "$root/usr/local/bin/worker"
 cp -a "$building/debs" "$root/debs"
 
-# All that is there, but for what dpkg, ldconfig and logs keep of anything. The user stays, as Debian has it.
+# All files, but for the records of dpkg, ldconfig and logs. The user stays, as is Debian's rule.
 everything() {
   (cd "$root" && find . -print) |
     grep -vE '^\./(proc|sys|dev|tmp|var/lib/dpkg|var/log|var/cache)/|^\./etc/(passwd|group|shadow|gshadow)-$' | sort

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# psd as a service, as far as can be seen without one: systemd's own checks of the units, and what the units count on,
-# with psd started the way systemd does. test_boot.sh goes the whole way. Prints TAP; tap.sh says which executables are
-# used.
+# psd as a service, as far as can be seen without one: systemd's own checks of the units, and the properties that the
+# units rely on, with psd started the way systemd does. test_boot.sh tests the whole. Prints TAP; tap.sh says which
+# executables are used.
 #
 # Helpers are called by name (SC2317); shells inside expand for themselves (SC2016).
 # shellcheck disable=SC2016,SC2317
@@ -18,7 +18,7 @@ try() { "$@" >"$work/out" 2>"$work/err" </dev/null; }
 
 # ---- the units ----
 
-# The programs are named where they will be installed; systemd wants to see them.
+# The units name the programs' installed paths; systemd requires the files.
 mkdir "$work/units"
 sed "s,^ExecStart=[^ ]*,ExecStart=$(command -v "$PSD_BIN")," "${PSD_BUILD_DIR:-$build}/deploy/psd@.service" >"$work/units/psd@.service"
 cp "$work/units/psd@.service" "$work/units/psd@0.service"
@@ -62,7 +62,7 @@ if command -v systemd-tmpfiles >/dev/null; then
   try systemd-tmpfiles --root="$work/tmp" --create "$source/deploy/systemd/psd.tmpfiles.conf"
   is "755 755" "$(stat -c %a "$work/tmp/run/psd" "$work/tmp/var/lib/psd" 2>/dev/null | paste -sd ' ')" \
     "systemd-tmpfiles makes the places of their directories"
-  # By age it would take this one; what psrun makes is left out, and so is nothing else.
+  # By age it would be removed; only psrun's directories are spared.
   mkdir -p "$work"/tmp/tmp/{psrun-1,other}
   touch -d '3 weeks ago' "$work"/tmp/tmp/{psrun-1,other}/data.mdb
   { grep ^x "$source/deploy/systemd/psd.tmpfiles.conf" && echo "d /tmp 1777 - - m:1w"; } >"$work/tmp/conf"
@@ -101,7 +101,7 @@ start() {
   within ready
 }
 bits() { PSD_SHARDS=unix:$runtime/socket "$BITS" "$1" 2>>"$work/err"; }
-# What the wrapper started, too.
+# Also the processes that the wrapper started.
 crash() {
   local pid
   for pid in $(marked); do
@@ -158,7 +158,7 @@ fi
 
 # ---- another container ----
 
-# What a container changes: process ids start again from 1, and so does the host's name. Neither may matter.
+# Changes with a new container: process ids start again from 1, and the host's name is another. Neither may matter.
 if unshare --pid --fork --uts --ipc --mount-proc true 2>/dev/null; then
   start unshare --pid --fork --uts --ipc --mount-proc --kill-child sh -c 'hostname one; exec "$@"' sh
   is "$before" "$(bits pull)" "psd in namespaces of its own, as in a container, has the same bits"

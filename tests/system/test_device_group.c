@@ -1,6 +1,6 @@
 /* Tensors in device memory, reduced over the ranks of a group: by the host and direct, on the CPU and on a device whose
  * memory the host cannot touch (tests/unit/client/device/fake_module.c, whose devices of several processes meet in
- * shared memory). Then what goes wrong: every rank is told in time, and whose fault it was. */
+ * shared memory). Then failures: every rank learns of them in time, and which rank caused them. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ enum { LARGEST = 4099, SOON_MS = 1000 };
 static const size_t sizes[] = {1, 7, 1000, 1001, LARGEST, 0};
 static struct ps_error error;
 
-/* What a rank does, and with what. */
+/* One way for a rank: the operation and its devices. */
 struct device_group_way {
     const char *device;
     int direct;
@@ -198,7 +198,7 @@ open_unlike(ps_group *g, void *arg)
 
     need(ps_device_group_open(g, d, &o, &t, &error) == (other_way ? PS_ERR_MISMATCH : PS_ERR_UNSUPPORTED));
     need(strstr(error.text, "rank 1") != NULL && t == NULL);
-    need_ok(ps_group_barrier(g, NULL, &error)); /* the group is well */
+    need_ok(ps_group_barrier(g, NULL, &error)); /* the group still works */
     ps_device_close(d);
 }
 
@@ -211,7 +211,7 @@ START_TEST(ranks_that_cannot_or_would_not_are_named)
 }
 END_TEST
 
-/* Rank 2 starts something else; nothing has happened, and the next one goes well. */
+/* Rank 2 starts another operation; nothing is done, and the next one succeeds. */
 static void
 start_something_else(ps_group *g, void *arg)
 {
@@ -248,7 +248,7 @@ END_TEST
 
 /* ---- What fails ---- */
 
-/* So that nobody takes one for lost who knows already what happened, and ends. */
+/* So that no rank that already knows the failure, and ends, is taken for lost. */
 static void
 device_group_stay(void)
 {
@@ -271,7 +271,7 @@ struct fated {
     enum device_group_fate fate;
 };
 
-/* In the midst of an operation: what others have begun on their devices waits for it. Called by rank 1. */
+/* In the midst of an operation: those that others have begun on their devices wait for it. Called by rank 1. */
 static void
 meet_fate(ps_group *g, ps_device_group *t, ps_device *d, float *x, enum device_group_fate fate)
 {
@@ -290,7 +290,7 @@ meet_fate(ps_group *g, ps_device_group *t, ps_device *d, float *x, enum device_g
     ps_device_close(d);
 }
 
-/* Until it fails: a rank learns so in time, of rank 1. */
+/* Until it fails: each rank learns in time that it was rank 1. */
 static void
 until_it_fails(ps_group *g, void *arg)
 {
@@ -343,7 +343,8 @@ START_TEST(who_is_lost_is_named_in_time)
 }
 END_TEST
 
-/* What others have begun on their devices never ends: rank 1 knows of it, begins it, and is gone. */
+/* The operations that others have begun on their devices never end: rank 1 knows of them, begins its own, and is gone.
+ */
 static void
 leave_in_the_midst(ps_group *g, void *arg)
 {

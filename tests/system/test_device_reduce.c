@@ -1,6 +1,6 @@
 /* multi_worker_mirrored whose devices reduce by themselves, on devices whose memory the host cannot touch
- * (tests/unit/client/device/fake_module.c): the bits of gradients that the hosts reduce, and what becomes of workers
- * that are killed, come again, or have a device that breaks. Workers are processes; they meet at a shard. */
+ * (tests/unit/client/device/fake_module.c): the bits of gradients that the hosts reduce, and workers that are killed,
+ * come again, or have a device that breaks. Workers are processes; they meet at a shard. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -23,13 +23,13 @@ static struct shards shards;
 static float x[ROWS * INPUTS];
 static uint32_t labels[ROWS];
 
-/* What the workers leave for the test to look at. */
+/* The workers' results, for the test to check. */
 static struct device_reduce_shared {
     float values[WORKERS][FLOATS_MAX];
     size_t len[WORKERS];
     struct ps_strategy_stats stats[WORKERS];
     uint64_t step[WORKERS];
-    uint64_t until; /* told by a worker that has come again, before its first step */
+    uint64_t until; /* set by a worker that has come again, before its first step */
 } * shared;
 
 static void
@@ -215,7 +215,7 @@ assert_same(uint32_t a, uint32_t b)
 
 /* ---- What it does ---- */
 
-/* Of two workers a sum has one order only, whoever adds up. */
+/* Of two workers a sum has one order only, wherever it is computed. */
 START_TEST(devices_that_reduce_have_the_bits_of_hosts_that_do)
 {
     struct device_reduce_worker w = {.job = "host", .devices = _i == 0 ? "cuda" : "cuda,cuda:1"};

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# deploy/Dockerfile without an engine: its steps are carried out in copies of a Debian root, then what compose.yaml starts
-# is started in the last of them, as the image's user. Needs root, the network and PSD_TEST_ROOT, see roots.sh. Prints TAP.
+# deploy/Dockerfile without an engine: its steps are carried out in copies of a Debian root, then the services of
+# compose.yaml are started in the last of them, as the image's user. Needs root, the network and PSD_TEST_ROOT, see
+# roots.sh. Prints TAP.
 #
 # Helpers are called by name (SC2317); shells inside expand for themselves (SC2016).
 # shellcheck disable=SC2016,SC2317
@@ -141,7 +142,7 @@ start_shards() {
   start shard-1
   net=$hub-shard-0 within healthy && net=$hub-shard-1 within healthy
 }
-# Outside of what compose.yaml starts: ask COMMAND...
+# Outside of compose.yaml's services: ask COMMAND...
 ask() { net=$hub-worker-0 as_user PSD_SHARDS=shard-0:7420,shard-1:7420 "$@" 2>"$work/err"; }
 
 why=
@@ -188,7 +189,7 @@ grep -q 'data=kept' "$work/shard-0" && grep -q 'data=kept' "$work/shard-1"
 ok $? "and have found their data"
 is "$before" "$(ask bits pull)" "the variable has the same bits"
 
-# The host's /dev/shm goes with a reboot; what compose.yaml mounts as a volume does not.
+# The host's /dev/shm is lost with a reboot; compose.yaml's volumes are not.
 off() {
   crash
   rm -rf "$shm/psd-7420"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# deploy/drill.sh: it goes well where psd does what it promises, and says so where it does not. Prints TAP; tap.sh says
+# deploy/drill.sh: it succeeds where psd keeps its promises, and reports where it does not. Prints TAP; tap.sh says
 # which executables are used.
 #
-# Helpers are called by name (SC2317); what is written for others expands there (SC2016).
+# Helpers are called by name (SC2317); scripts written for others expand there (SC2016).
 # shellcheck disable=SC2016,SC2317
 set -uo pipefail
 
@@ -35,7 +35,7 @@ drill "$work/bin" false
 is 1 $? "a worker that fails is no drill"
 is "" "$(left)" "and leaves nothing, either"
 
-# liar WORDS: a psctl that does nothing when it is asked for this.
+# liar WORDS: a psctl that does nothing for this command.
 liar() {
   printf '#!/bin/sh\n[ "$1" = %s ] && exit 0\nexec %s "$@"\n' "$1" "$work/bin/psctl" >"$work/liars/psctl"
   chmod +x "$work/liars/psctl"

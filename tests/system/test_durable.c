@@ -1,4 +1,4 @@
-/* What lies on disk: saves, durable pushes and starts, with a real psd that is killed, loses its memory, has a full
+/* The state on disk: saves, durable pushes and starts, with a real psd that is killed, loses its memory, has a full
  * disk or one that fails. Values are exact: sgd with rate 1 over zeros and gradients of small whole numbers. */
 #include <fcntl.h>
 #include <math.h>
@@ -81,7 +81,7 @@ durable_push(float value, bool durable)
     return p.msg.u.ack->n_code > 0 ? p.msg.u.ack->code[0] : PS_OK;
 }
 
-/* All blocks hold what pushes of these values together have made of zeros. */
+/* All blocks hold the result of pushing these values to zeros. */
 static void
 durable_holds(float sum, unsigned pushes)
 {
@@ -257,7 +257,7 @@ START_TEST(a_stop_saves_what_has_changed)
 }
 END_TEST
 
-/* Whatever moment it is killed at, a save is there or it is not, and with it all durable pushes. */
+/* At whatever moment it is killed, a save is there or it is not, and with it all durable pushes. */
 START_TEST(kill_9_at_any_moment_of_a_save_leaves_a_whole_one)
 {
     unsigned pushes = 0, seed = (unsigned)time(NULL);
@@ -454,7 +454,7 @@ START_TEST(a_file_that_may_not_grow_is_as_a_full_disk)
 }
 END_TEST
 
-/* A commit to a file that nobody finds any more succeeds. */
+/* A commit to a file whose name is gone succeeds. */
 START_TEST(a_durable_directory_that_is_removed_is_noticed_and_made_again)
 {
     ck_assert_uint_eq(durable_push(1, true), PS_OK);
@@ -480,7 +480,7 @@ START_TEST(what_lies_in_a_durable_directorys_place_is_not_written_over)
     durable_move(".disk", ".second");
     durable_move(".first", ".disk");
     WAIT_FOR(durable_logged("was removed or replaced"));
-    while (durable_push(2, true) != PS_ERR_CONFIG) /* the reason of now */
+    while (durable_push(2, true) != PS_ERR_CONFIG) /* the present reason */
         usleep(STEP_MS * 1000);
     lose_power();
     shards_restart(&shards, 0);
@@ -676,7 +676,7 @@ START_TEST(the_log_is_listed_and_replayed_up_to_a_record)
     ck_assert_int_eq(shards_refused(&shards, 0), 1); /* scratch is no new directory any more */
     ck_assert_uint_eq(durable_list(listed, 4), 3);
     shards.options.more = quiet;
-    shards_restart(&shards, 0); /* nothing of that has changed anything */
+    shards_restart(&shards, 0); /* none of that has changed anything */
     durable_join(1, true);
     durable_holds(7, 3);
 }
@@ -759,7 +759,7 @@ START_TEST(a_durable_directory_that_was_removed_is_made_anew)
 }
 END_TEST
 
-/* As the lock of its directory says it. */
+/* Its pid, from the lock of its directory. */
 static pid_t
 pid_of_psd(void)
 {
@@ -864,7 +864,7 @@ START_TEST(a_file_that_was_set_aside_is_not_forgotten_when_nothing_else_is_left)
     lose_power();
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
     ck_assert(durable_logged("data.mdb.bad-1, which was set aside when its disk failed"));
-    ck_assert(!durable_exists("") && !durable_exists(".disk/data.mdb")); /* and the next start says the same */
+    ck_assert(!durable_exists("") && !durable_exists(".disk/data.mdb")); /* and the next start reports the same */
     durable_move(".disk/data.mdb.bad-1", ".disk/data.mdb");
     shards_restart(&shards, 0);
     durable_join(1, true);

@@ -1,8 +1,8 @@
-/* One model, one seed, the same data: what each strategy makes of them, with real shards and workers.
+/* One model, one seed, the same data under each strategy, with real shards and workers.
  *
  * The same replicas have the same bits in every strategy that adds up their gradients in their order; where another
  * order is taken, or the batch is cut into other slices, weights are the same within a bound that rounding explains;
- * and what does not wait for all, or does not exchange every step, reaches the same accuracy within a margin. */
+ * and strategies that do not wait for all, or do not exchange every step, reach the same accuracy within a margin. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { WORKERS_MAX = 4, FLOATS_MAX = 20000 };
 
 /* ---- Training ---- */
 
-/* What is trained how: arguments of the digits example. */
+/* One way to train: arguments of the digits example. */
 struct equivalence_way {
     const char *arguments; /* after --strategy */
     const char *strategy;
@@ -30,7 +30,7 @@ struct equivalence_way {
 struct equivalence_outcome {
     float weights[FLOATS_MAX];
     size_t len, correct;
-    struct train_totals totals; /* behind all that has the same bits: their losses are summed in other orders */
+    struct train_totals totals; /* after the fields with the same bits: their losses are summed in other orders */
 };
 
 /* A worker: a thread of this process, with everything of its own. */
@@ -138,8 +138,8 @@ equivalence_distance(const struct equivalence_outcome *a, const struct equivalen
     return most;
 }
 
-/* Every row counts once in each epoch, whatever the strategy. With the same weights in every step just as many are told
- * right, and losses differ by the order of their sums alone. */
+/* Every row counts once in each epoch, whatever the strategy. With the same weights in every step just as many are
+ * classified correctly, and losses differ by the order of their sums alone. */
 static void
 assert_totals(const struct equivalence_outcome *want, const struct equivalence_outcome *is, const char *strategy,
               bool same_weights, double loss_bound)
@@ -250,8 +250,8 @@ START_TEST(what_does_not_wait_for_all_is_as_accurate_within_a_margin)
         is = outcome_of(&ways[i]);
         ck_assert_msg(is->correct + MARGIN >= want->correct, "%s: %zu of 300 held-out images, mirrored: %zu",
                       ways[i].strategy, is->correct, want->correct);
-        if (strcmp(ways[i].strategy, "async") != 0) /* who joins late goes on where the others are */
-            assert_totals(want, is, ways[i].strategy, false, INFINITY); /* they go other ways */
+        if (strcmp(ways[i].strategy, "async") != 0) /* a worker that joins late goes on where the others are */
+            assert_totals(want, is, ways[i].strategy, false, INFINITY); /* their paths differ */
         ck_assert(is->totals.rows > 0 && is->totals.rows <= want->totals.rows);
         free(is);
     }

@@ -1,6 +1,6 @@
 /* A worker that is stopped in the middle of a step, at real psd processes: all wait for it until it is evicted. The
- * others go on, whatever becomes of the shards; it is told when it goes on itself; another takes its place; and every
- * gradient has counted once. */
+ * others go on, whatever becomes of the shards; it is notified when it goes on itself; another takes its place; and
+ * every gradient has counted once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,10 +25,10 @@ static struct shards shards;
 static struct ps_error error;
 static int steps[2]; /* a pipe: each worker writes its number when it has ended a step */
 
-/* What the processes share. */
+/* Memory that the processes share. */
 static struct evicted_shared {
     atomic_bool stop;
-    atomic_int heard; /* events that say that a worker was evicted */
+    atomic_int heard; /* events about the eviction of a worker */
     struct ps_error fate[WORKERS];
 } * shared;
 
@@ -158,7 +158,7 @@ ends_with(pid_t pid, enum ps_err wanted, uint32_t task)
                   shared->fate[task].text);
 }
 
-/* ---- Who looks on ---- */
+/* ---- The observer ---- */
 
 static ps_client *
 evicted_observe(void)
@@ -192,7 +192,7 @@ evicted_evict(ps_client *client, uint32_t task, pid_t pid)
     }
 }
 
-/* Each update was the mean of ones, whoever took part. */
+/* Each update was the mean of ones, whichever workers took part. */
 static void
 check_weights(ps_client *client)
 {
@@ -204,7 +204,7 @@ check_weights(ps_client *client)
     FINE(ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error));
     ps_var_versions(var, &lowest, &highest);
     ck_assert_uint_gt(lowest, REACHED);
-    ck_assert_uint_le(highest, lowest + 1); /* the last step of who ended last may be of some blocks */
+    ck_assert_uint_le(highest, lowest + 1); /* the last step of the worker that ended last may be of some blocks */
     for (int i = 0; i < ELEMENTS; i++)
         ck_assert_msg(w[i] == -(float)lowest || w[i] == -(float)highest, "w[%d] is %g after %d updates", i,
                       (double)w[i], (int)lowest);
@@ -247,7 +247,7 @@ START_TEST(who_is_evicted_holds_nobody_back_and_is_told)
 }
 END_TEST
 
-/* A worker's own question, and what makes no sense: no shard is asked. */
+/* A worker's own request, and requests that make no sense: no shard is asked. */
 START_TEST(what_cannot_be_asked_is_refused)
 {
     struct ps_client_options options = {.mode = PS_ASYNC};

@@ -3,10 +3,10 @@
  *
  * The workers here train two variables. "weights" goes to a target, through momentum, in blocks of all sizes. "ledger"
  * counts: every step of worker w adds 1 to its element w, in numbers that float32 holds exactly. So each pull shows
- * which pushes are in it, and each worker holds every pull against the mode's promise. At the end no push may be
- * missing and none counted twice. In sync the weights must have the bits of a run that nobody disturbed.
+ * which pushes are in it, and each worker checks every pull against the mode's promise. At the end no push may be
+ * missing and none counted twice. In sync the weights must have the bits of an undisturbed run.
  *
- * Workers stop at a gate in shared memory, so that what is to happen in mid-training does. */
+ * Workers stop at a gate in shared memory, so that faults strike in mid-training. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 
 enum { SHARDS = 2, JOBS = 2, WORKERS = 3, ELEMENTS_MAX = 100000, WAIT_MS = 30000 };
 
-/* A job: what its workers are told. */
+/* A job: the settings of its workers. */
 struct faults_job {
     const char *name;
     enum ps_mode mode;
@@ -33,9 +33,9 @@ struct faults_job {
     float target;
 };
 
-/* What the processes of one job tell each other. */
+/* Memory that the processes of one job share. */
 struct faults_progress {
-    _Atomic uint64_t gate;           /* nobody begins this step or a later one */
+    _Atomic uint64_t gate;           /* no worker begins this step or a later one */
     _Atomic uint64_t clock[WORKERS]; /* steps done */
     uint64_t applied[WORKERS];       /* pushes that were answered with OK */
     struct ps_client_stats stats[WORKERS];
@@ -113,7 +113,7 @@ faults_join(struct faults_worker *w, const char *addresses, struct ps_error *e)
                                         .mode = w->job->mode,
                                         .bound = w->job->bound,
                                         .quorum = w->job->quorum,
-                                        .lease_ms = 2 * WAIT_MS, /* who waits at the gate is not heard */
+                                        .lease_ms = 2 * WAIT_MS, /* a worker that waits at the gate is silent */
                                         .timeout_ms = WAIT_MS};
     ps_cluster *cluster;
     enum ps_err err;
@@ -230,7 +230,7 @@ faults_train(struct faults_worker *w, struct ps_error *e)
 {
     enum ps_err err;
 
-    /* Who joins later joins at the clock of the others: let all begin at 0. */
+    /* A worker that joins later joins at the clock of the others: let all begin at 0. */
     if ((err = ps_client_barrier(w->client, "start", -1, e)) == PS_OK)
         err = ps_client_pull(w->client, VARS, w->vars, w->values, NULL, e);
     for (uint64_t c = 0; c < w->job->steps && err == PS_OK; c++) {
@@ -244,7 +244,7 @@ faults_train(struct faults_worker *w, struct ps_error *e)
     return err;
 }
 
-/* All have come, and what they pushed is there. */
+/* All have come, and their pushes are there. */
 static enum ps_err
 faults_finish(struct faults_worker *w, struct ps_error *e)
 {
@@ -437,7 +437,7 @@ END_TEST
 
 /* ---- Two jobs on one cluster ---- */
 
-/* What one shard says of a job; freed with json_decref(). */
+/* One shard's report of a job; freed with json_decref(). */
 static json_t *
 faults_ask(uint32_t shard, enum ps_query query, const char *job)
 {

@@ -1,5 +1,5 @@
-/* The ledger under fire: real shards, real workers under psrun and under full load, and kill -9 of any of them at any
- * moment. After every kill an observer pulls and holds what it sees against the workers' ledgers; at the end of a
+/* Shards under constant kills: real shards, real workers under psrun and under full load, and kill -9 of any of them at
+ * any moment. After every kill an observer pulls and compares the values with the workers' ledgers; at the end of a
  * round, when all is quiet, every block must hold each acknowledged push once and each of unknown outcome at most once.
  *
  * PSD_TEST_KILLS says how many kills (200), PSD_TEST_SEED where and when. A round has KILLS_A_ROUND of them, in a new

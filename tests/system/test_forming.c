@@ -1,5 +1,5 @@
-/* Forming a group that fails: every rank learns why, and who it was, however far it had come. The group here is one
- * rank's, in the test itself; the others are sockets that say what a rank would say. */
+/* Forming a group that fails: every rank learns why, and which rank caused it, however far it had come. The group here
+ * is one rank's, in the test itself; the others are sockets that send the frames of a rank. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -79,7 +79,7 @@ forming_end(void)
     memset(door, 0, sizeof door);
 }
 
-/* All that is said is that this rank was guilty. */
+/* The only message is that this rank was guilty. */
 static void
 forming_fails(uint64_t timeout_ms, enum ps_err code, uint32_t guilty, const char *says)
 {
@@ -92,7 +92,7 @@ forming_fails(uint64_t timeout_ms, enum ps_err code, uint32_t guilty, const char
     ck_assert_msg(strstr(error.text, says) != NULL, "%s", error.text);
 }
 
-/* ---- What other ranks say ---- */
+/* ---- Messages of other ranks ---- */
 
 static struct group_hello
 hello_of(uint32_t from, uint32_t to)
@@ -219,8 +219,8 @@ refuse_main(void *arg)
     return NULL;
 }
 
-/* Rank 1 knows that rank 0 is gone; who has greeted rank 0 hears it from there, and names rank 0. With nobody guilty it
- * is rank 1 that refuses. */
+/* Rank 1 knows that rank 0 is gone; a rank that has sent it a hello learns that from it, and names rank 0. With no rank
+ * guilty it is rank 1 that refuses. */
 START_TEST(who_answers_a_greeting_with_the_end_is_believed)
 {
     struct refusal refusal = {.code = PS_ERR_TIMEOUT, .guilty = _i == 0 ? 0 : GROUP_ABORT_NOBODY};
@@ -236,7 +236,7 @@ START_TEST(who_answers_a_greeting_with_the_end_is_believed)
 }
 END_TEST
 
-/* Rank 0 has been greeted, and has not answered, when rank 1 turns out to be the end. */
+/* Rank 0 has received the hello, and has not answered, when rank 1 reports the end. */
 START_TEST(who_is_being_greeted_is_told_the_end)
 {
     struct refusal refusal = {.code = PS_ERR_TASK_TAKEN, .guilty = GROUP_ABORT_NOBODY};
@@ -257,7 +257,7 @@ START_TEST(who_is_being_greeted_is_told_the_end)
 }
 END_TEST
 
-/* Rank 2 has failed, and says so before this rank knows its table. */
+/* Rank 2 has failed, and reports it before this rank knows its table. */
 START_TEST(an_end_that_comes_before_the_table_is_kept)
 {
     struct group_hello h = hello_of(2, 0);
@@ -292,7 +292,7 @@ START_TEST(an_end_of_another_forming_is_not_believed)
 }
 END_TEST
 
-/* Rank 2 failed before it heard that it is welcome. _i: it has offered shared memory, too, and says so beside it. */
+/* Rank 2 failed before the answer to its hello. _i: it has offered shared memory, too. */
 START_TEST(an_end_behind_a_greeting_is_heard)
 {
     struct group_hello h = hello_of(2, 0);

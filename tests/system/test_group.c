@@ -1,5 +1,5 @@
 /* Groups of real processes over loopback: every operation, type and size gives what it must, in and out of place, many
- * at once. What goes wrong is in test_group_failure.c. */
+ * at once. Failures are in test_group_failure.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -325,7 +325,7 @@ group_pairs(ps_group *g, void *arg)
 
 /* ---- Tests ---- */
 
-/* Through shared memory where the ranks say that they are on one machine, then by TCP. */
+/* Through shared memory where the ranks claim to be on one machine, then by TCP. */
 static enum ps_transport
 transport_of(int i)
 {
@@ -376,7 +376,7 @@ START_TEST(many_are_in_flight_and_waited_for_in_any_order)
 }
 END_TEST
 
-/* Two machines, as they say: what is shared is shared on each alone. */
+/* Two machines, by the ranks' claim: memory is shared only within each. */
 static void
 group_ways(ps_group *g, void *arg)
 {
@@ -390,7 +390,7 @@ group_ways(ps_group *g, void *arg)
 
         need(strcmp(ps_group_transport(g, r), r == own ? "self" : shared ? "shm" : "tcp") == 0);
     }
-    need_ok(ps_group_barrier(g, NULL, &error)); /* whoever leaves has no link any more */
+    need_ok(ps_group_barrier(g, NULL, &error)); /* a rank that leaves closes its links */
 }
 
 START_TEST(ranks_of_one_machine_share_memory_unless_told_otherwise)
@@ -413,7 +413,7 @@ group_apart(ps_group *g, void *arg)
     need_ok(ps_group_barrier(g, NULL, &error));
 }
 
-/* They say that they are on one machine, but their connections come from another one. */
+/* They claim to be on one machine, but their connections come from another one. */
 START_TEST(ranks_whose_connections_come_from_elsewhere_share_no_memory)
 {
     if (far_loopback_enter())

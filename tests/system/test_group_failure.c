@@ -1,4 +1,4 @@
-/* Groups in which something goes wrong: whatever it is, every rank is told the same, in time, and who it was. */
+/* Failures in groups: every rank learns of them in time, with the same reason and the guilty rank. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -27,7 +27,7 @@
 struct expected {
     enum ps_err code, or_code; /* or_code: what it may be as well; PS_OK: nothing else */
     uint32_t guilty;
-    uint32_t odd; /* who does something else */
+    uint32_t odd; /* the rank that starts another operation */
     int kind;
 };
 
@@ -58,7 +58,7 @@ need_failed(ps_group *g, const struct ps_error *error, const struct expected *x)
     need(ps_group_barrier(g, NULL, &again) == error->code && strcmp(again.text, error->text) == 0);
 }
 
-/* All are formed, and none is in an operation: what fails from here on is what is meant to. The test lets them go on,
+/* All are formed, and none is in an operation: failures from here on are the intended ones. The test releases them,
  * with start_together(). */
 static void
 failure_together(void)
@@ -77,7 +77,7 @@ start_together(struct ranks *r, uint32_t n, const struct ps_group_options *optio
         ranks_say(r, k, 's');
 }
 
-/* All-reduces, several in flight, until one fails. The test hears of the first few. */
+/* All-reduces, several in flight, until one fails. The first few are reported to the test. */
 static void
 until_it_fails(ps_group *g, void *arg)
 {
@@ -153,7 +153,7 @@ one_is_odd(ps_group *g, void *arg)
         err = ps_group_all_reduce(g, more, more, 1000, PS_I32, PS_SUM, &work[1], &error);
     for (int k = 0; k < 2 && err == PS_OK; k++)
         err = ps_work_wait(work[k], -1, &error);
-    while (err == PS_OK) /* who has no part with the odd one may have been done with both before it was known */
+    while (err == PS_OK) /* a rank that exchanges nothing with the odd one may have finished both before it knew */
         err = ps_group_barrier(g, NULL, &error);
     need_failed(g, &error, x);
     ps_work_free(work[0]);
@@ -178,7 +178,7 @@ pair_disagrees(ps_group *g, void *arg)
         err = ps_group_receive(g, room, 11, PS_I32, 0, NULL, &error);
     else
         err = PS_OK;
-    while (err == PS_OK) /* a small send is on its way before it is known */
+    while (err == PS_OK) /* a small send is on its way before the failure is known */
         err = ps_group_barrier(g, NULL, &error);
     need_failed(g, &error, x);
 }
@@ -200,7 +200,7 @@ one_leaves(ps_group *g, void *arg)
     need_failed(g, &error, x);
 }
 
-/* One writes what is no frame where its frames go. */
+/* One rank writes bytes that are no frame to its links. */
 static void
 one_babbles(ps_group *g, void *arg)
 {
@@ -235,7 +235,7 @@ some_work(ps_group *g, void *arg)
         need_ok(ps_group_all_reduce(g, room, room, 1000, PS_F32, PS_SUM, NULL, &error));
 }
 
-/* A work that nobody waits for while this rank computes longer than its time-out; what it needs has come by then. */
+/* A work without a waiter while this rank computes longer than its time-out; its data has arrived by then. */
 static void
 away_longer_than_the_time_out(ps_group *g, void *arg)
 {
@@ -257,7 +257,7 @@ away_longer_than_the_time_out(ps_group *g, void *arg)
     ps_work_free(work);
 }
 
-/* How long it takes to be told by the test to close, and to have closed, says the process's status. */
+/* The process's status gives the time from the test's order to close until it has closed. */
 static void
 close_quickly(ps_group *g, void *arg)
 {
@@ -391,7 +391,7 @@ START_TEST(who_babbles_is_named_by_all)
     struct ranks r;
 
     start_together(&r, 3, NULL, one_babbles, &x);
-    for (uint32_t k = 0; k < 3; k++) /* they may fail before they tell */
+    for (uint32_t k = 0; k < 3; k++) /* they may fail before they report */
         ck_assert_int_eq(ranks_wait(&r, k), 0);
 }
 END_TEST
@@ -567,12 +567,12 @@ START_TEST(who_does_not_come_is_named)
     char address[64];
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, len), 0); /* bound, but nobody listens */
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, len), 0); /* bound, but not listening */
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
     snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
     form_alone(0, address, 200, PS_ERR_TIMEOUT);
     form_alone(1, address, 60000, PS_ERR_UNREACHABLE);
-    ck_assert_int_eq(listen(fd, 1), 0); /* somebody listens who says nothing */
+    ck_assert_int_eq(listen(fd, 1), 0); /* a listener that sends nothing */
     form_alone(1, address, 300, PS_ERR_TIMEOUT);
     close(fd);
 }

@@ -17,8 +17,8 @@
 #include "tests/unit/kits/check_main.h"
 
 #define WORKERS_MAX 5
-#define PATIENCE_MS 60000 /* what should take a moment */
-#define LOOK_MS     20000 /* for meeting, where one may not */
+#define PATIENCE_MS 60000 /* for calls that should be short */
+#define LOOK_MS     20000 /* for meeting, where one rank cannot */
 #define SAID_MAX    1024
 
 /* ---- Workers ---- */
@@ -44,7 +44,7 @@ static struct group_rendezvous_worker w[WORKERS_MAX + 1];
 static int reserved[WORKERS_MAX]; /* bound, not listening: the ports stay ours */
 static char addresses[WORKERS_MAX][32];
 
-/* In the worker: what it is, as one line. */
+/* In the worker: its state, as one line. */
 static void
 rendezvous_tell(int out, enum ps_err err, ps_group *g, const struct ps_error *e)
 {
@@ -87,7 +87,7 @@ cluster_of(const struct rendezvous_order *o)
     return c;
 }
 
-/* Let in who waits, and say what came of it: "KEPT" and why, or the group. all: until the group has all workers. */
+/* Admit waiting workers, and print the result: "KEPT" and why, or the group. all: until the group has all workers. */
 static void
 rendezvous_admit(ps_group *g, bool all, uint32_t workers, int out)
 {
@@ -109,8 +109,8 @@ rendezvous_admit(ps_group *g, bool all, uint32_t workers, int out)
     rendezvous_tell(out, PS_OK, g, &e);
 }
 
-/* Open the group; then "r" and a number form it anew with at least so many, "a" lets in who waits, "A" until all are
- * there, "q" and the end of the pipe end it. */
+/* Open the group; then "r" and a number form it again with at least so many, "a" admits waiting workers, "A" until all
+ * are there, "q" and the end of the pipe end it. */
 static void
 worker_main(const struct rendezvous_order *o, int in, int out)
 {
@@ -175,7 +175,7 @@ start_one(uint32_t workers, uint32_t task)
     rendezvous_start(task, &(struct rendezvous_order){.workers = workers, .task = task});
 }
 
-/* It may close its group, which goes quickly when the others do so, too. */
+/* It may close its group, which is quick when the others do so, too. */
 static void
 rendezvous_dismiss(uint32_t slot)
 {
@@ -203,7 +203,7 @@ rendezvous_end(uint32_t slot, bool kill_it)
     *x = (struct group_rendezvous_worker){0};
 }
 
-/* The next line that it says. */
+/* The next line that it prints. */
 static const char *
 rendezvous_heard(uint32_t slot)
 {
@@ -271,7 +271,7 @@ rendezvous_refused(uint32_t slot, enum ps_err code, const char *says)
 }
 
 /* A group of its own that is refused at its deadline: a short one, and a longer one where the machine is so busy that
- * it came to nothing before the first. */
+ * it failed before the first. */
 static void
 lonely_is_refused(enum ps_err code, const char *says)
 {
@@ -306,7 +306,7 @@ let_in(uint32_t slot, char how)
     ck_assert_int_eq(write(w[slot].say, what, 2), 2);
 }
 
-/* Its group goes on, for all that it could not meet. Returns the epoch of the two. */
+/* Its group goes on although it could not meet. Returns the epoch of the two. */
 static unsigned long long
 rendezvous_kept(const char *says_0, const char *says_1)
 {
@@ -321,7 +321,7 @@ rendezvous_kept(const char *says_0, const char *says_1)
     return MET(2, 0, 1);
 }
 
-/* What must not happen has time to: for that alone. */
+/* Gives an event that must not happen time to happen. */
 static void
 a_moment(void)
 {
@@ -394,7 +394,7 @@ START_TEST(who_is_killed_while_it_waits_is_replaced)
     start_one(3, 0);
     start_one(3, 1);
     a_moment();
-    rendezvous_end(0, true); /* without psd it was the host */
+    rendezvous_end(0, true); /* without psd it was the coordinator */
     start_one(3, 2);
     a_moment();
     ck_assert(is_silent(1) && is_silent(2));
@@ -431,7 +431,7 @@ START_TEST(a_replacement_is_waited_for)
     ck_assert(is_silent(1) && is_silent(2));
     start_one(3, 0);
     ck_assert_uint_gt(MET(3, 0, 1, 2), epoch);
-    rendezvous_again(1, 0); /* nobody died: all of them say so */
+    rendezvous_again(1, 0); /* none of them died: all of them report so */
     rendezvous_again(0, 0);
     rendezvous_again(2, 0);
     ck_assert_uint_gt(MET(3, 0, 1, 2), epoch + 1);
@@ -459,7 +459,7 @@ START_TEST(who_waits_is_let_in)
     struct rendezvous_order o = {.workers = 3, .task = 2, .threaded = _i};
     unsigned long long epoch = start_two(&o);
 
-    for (int i = 0; i < 2; i++) { /* nobody waits */
+    for (int i = 0; i < 2; i++) { /* no worker waits */
         let_in(0, 'a');
         let_in(1, 'a');
         ck_assert_uint_eq(MET(2, 0, 1), epoch);
@@ -521,7 +521,7 @@ START_TEST(psd_is_killed_while_they_wait)
 }
 END_TEST
 
-/* The group outlives the place where it was formed. */
+/* The group outlives the shard where it was formed. */
 START_TEST(a_group_goes_on_while_psd_is_away)
 {
     struct rendezvous_order o = {.workers = 3, .task = 2, .threaded = _i};
@@ -539,8 +539,8 @@ START_TEST(a_group_goes_on_while_psd_is_away)
 }
 END_TEST
 
-/* One cannot meet: the others are told, and keep the group; so is the newcomer that was at the meeting, by a
- * rank that drives its network. */
+/* One cannot meet: the others are notified, and keep the group; so is the new worker that was at the meeting, by a rank
+ * that drives its network. */
 START_TEST(a_group_goes_on_when_one_of_them_cannot_meet)
 {
     unsigned long long epoch;

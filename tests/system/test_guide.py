@@ -23,7 +23,7 @@ def read(path):
 
 
 def section(text, title):
-    """What stands below a heading, up to the next one of its depth."""
+    """The text below a heading, up to the next one of its depth."""
     return re.search(r"^## %s$(.*?)(?=^## |\Z)" % title, text, re.M | re.S).group(1)
 
 
@@ -48,7 +48,7 @@ def constants(path):
     for name, text in re.findall(r"^#define (\w+)[ \t]+([^\n]*?)[ \t]*(?:/\*.*)?$", read(path), re.M):
         text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text)
         if re.fullmatch(r"[\d\s()<*+KMGIB]+", text):
-            found[name] = eval(text, {"__builtins__": {}}, UNITS)  # digits, units and what joins them
+            found[name] = eval(text, {"__builtins__": {}}, UNITS)  # digits, units and operators
     return found
 
 
@@ -79,7 +79,7 @@ ok(len(wanted) > 10 and got == wanted, "and every limit of a shard with its opti
 
 # ---- metrics ----
 
-families = {}  # of counters, by what METRICS_LIST says for them
+families = {}  # of counters, by their text in METRICS_LIST
 for group, body in re.findall(r"^#define (STATS_\w+)\(X\) +\\\n((?:.*\\\n)*.*)", read("common/core/wire/stats_list.h"), re.M):
     families["%s(METRICS_OF_STAT)" % group] = [
         (name, "counter", about) for name, about in re.findall(r"FIRST\(\w+, +\"(\w+)\",[\s\\]+\"(.*?)\"\)", body)]
@@ -171,7 +171,7 @@ def prose(text):
 
 
 def anchors(path):
-    """What a link into a document may name: its headings, as GitHub calls them, and <a id>."""
+    """The targets of links into a document: its headings, as GitHub names them, and <a id>."""
     found = []
     for title in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", read(path), flags=re.M | re.S), re.M):
         name = re.sub(r"[^\w -]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")

@@ -1,6 +1,6 @@
 /* Workers of multi_worker_mirrored that are lost at the worst time: while variables are handed over to a replacement,
  * between the meeting and the connecting, or only for a while. The others go on from the last step that was agreed on,
- * with all of its values, and take in who comes next.
+ * with all of its values, and take in the next worker that comes.
  *
  * Workers are processes that meet at a shard. The calls in whose midst they end are wrapped by the linker. */
 #include <math.h>
@@ -42,11 +42,11 @@ struct handover_life {
     uint32_t min_workers;
     const struct ps_group_options *group;
     const char *checkpoints; /* the chief saves each step there */
-    bool misfit;             /* it cuts batches otherwise */
+    bool misfit;             /* it cuts batches differently */
     bool replaces;           /* it comes late */
 };
 
-/* What a worker leaves for the test to look at. */
+/* A worker's results, for the test to check. */
 struct handover_left {
     float values[VARIABLES][WIDTH];
     uint64_t step;
@@ -88,7 +88,7 @@ __wrap_group_form(ps_group *g, struct group_membership *t, uint64_t deadline_ms,
 
 static const float start_value = 3;
 
-/* Every row pulls every value towards its number. arg: how long it takes. */
+/* Every row moves every value towards its number. arg: how long it takes. */
 static enum ps_err
 handover_step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
@@ -173,7 +173,7 @@ handover_train(ps_strategy *s, const struct handover_life *l, struct ps_error *e
     handover_tell('r');
     while (err == PS_OK && !all_again(s, l)) {
         if (!alone && ps_strategy_workers(s) < l->workers) {
-            alone = true; /* and whoever was a step behind has caught up */
+            alone = true; /* and a worker that was a step behind has caught up */
             broadcasts_left = l->replaces ? broadcasts_left : l->dies_at;
             handover_tell('l');
         }
@@ -295,7 +295,7 @@ await_end(uint32_t task, int want)
     pid[task] = 0;
 }
 
-/* What one process comes to in as many steps. */
+/* The result of one process after as many steps. */
 static void
 train_alone(uint64_t steps, float values[VARIABLES][WIDTH])
 {
@@ -354,7 +354,8 @@ handover_teardown(void)
 
 static const int dies_at[] = {1, 2, 5, HANDED};
 
-/* Worker 0 gives, and is killed; worker 1 has all as well, and gives it. Then another one takes worker 0's place. */
+/* Worker 0 is killed while it hands over; worker 1 has all values as well, and hands them over. Then another one takes
+ * worker 0's place. */
 START_TEST(who_gives_is_killed)
 {
     struct handover_life life = {.workers = 3};
@@ -377,7 +378,7 @@ START_TEST(who_gives_is_killed)
 }
 END_TEST
 
-/* Who comes to replace another is killed while it takes; the next one takes all. */
+/* A replacement is killed while it receives; the next one receives all. */
 START_TEST(who_takes_is_killed)
 {
     struct handover_life life = {.workers = 3, .task = 2, .replaces = true};
@@ -398,7 +399,8 @@ START_TEST(who_takes_is_killed)
 }
 END_TEST
 
-/* Nobody else has what was being given: that is said, and nobody begins anew in silence. */
+/* No other worker has the values that were being handed over: that is reported, and none restarts from scratch
+ * silently. */
 START_TEST(the_only_one_that_gives_is_killed)
 {
     struct handover_life life = {.workers = 2};
@@ -420,7 +422,7 @@ START_TEST(the_only_one_that_gives_is_killed)
 }
 END_TEST
 
-/* ---- Who saves ---- */
+/* ---- Saving ---- */
 
 /* Whether there is a whole checkpoint of this step. */
 static bool
@@ -432,8 +434,8 @@ is_saved(const char *dir, uint64_t step)
     return access(path, R_OK) == 0;
 }
 
-/* The chief is killed, another one saves in its place; and gives that back to who comes instead of the first, behind
- * some step or other, which then neither of the two is the chief of all through. */
+/* The chief is killed, another one saves in its place; and hands over to the replacement of the first, behind some step
+ * or other, which then neither of the two is the chief of all through. */
 START_TEST(each_step_is_saved_whoever_is_the_chief)
 {
     struct handover_life life = {.workers = 2};
@@ -457,7 +459,7 @@ END_TEST
 
 /* ---- Between meeting and connecting ---- */
 
-/* At the start: the others meet again, and wait for whoever takes its place. */
+/* At the start: the others meet again, and wait for its replacement. */
 START_TEST(who_has_met_is_killed_before_it_connects)
 {
     struct handover_life life = {.workers = 3, .timeout_ms = 20000};
@@ -476,7 +478,7 @@ START_TEST(who_has_met_is_killed_before_it_connects)
 }
 END_TEST
 
-/* A newcomer that is let in: the group is formed again without it, and then with the next one. */
+/* A new worker that is admitted: the group is formed again without it, and then with the next one. */
 START_TEST(a_newcomer_is_killed_before_it_connects)
 {
     struct handover_life life = {.workers = 3, .task = 2, .timeout_ms = 4000, .replaces = true, .form_dies = 1};
@@ -529,7 +531,7 @@ START_TEST(who_was_stopped_too_long_comes_back)
 }
 END_TEST
 
-/* ... where nobody may be lost, it is named. */
+/* ... where no worker may be lost, it is named. */
 START_TEST(who_was_stopped_too_long_is_named)
 {
     char name[64];
@@ -594,8 +596,8 @@ ends_first(uint32_t task, uint32_t other)
     return heard[0].revents != 0;
 }
 
-/* In the place of a worker that was lost comes, at once and ever again, one that was started otherwise: the others do
- * not meet it for ever. They wait long for it here, so that it is at each meeting. */
+/* A worker that was lost is replaced, at once and again and again, by one with other options: the others do not meet it
+ * for ever. They wait long for it here, so that it is at each meeting. */
 START_TEST(who_never_fits_does_not_keep_the_others_for_ever)
 {
     const struct ps_group_options patient = {.settle_ms = 20000};

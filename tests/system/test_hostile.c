@@ -1,6 +1,6 @@
-/* Peers that do harm, and a worker beside them: all its calls succeed within their deadlines, whatever those do.
- * (the bench says how many fewer there are.) And a psd that has run out of descriptors: those who are in are
- * served, it does not spin, and newcomers are let in again when there are descriptors. */
+/* Peers that do harm, and a worker beside them: all its calls succeed within their deadlines (the bench measures how
+ * much slower they are). And a psd that has run out of descriptors: connected peers are served, it does not spin, and
+ * new ones are accepted again when there are descriptors. */
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -45,7 +45,7 @@ hostile_psd_start(const struct shards_options *options)
     FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
     FINE(ps_client_open(cluster, &o, &client, &error));
     ps_cluster_free(cluster);
-    large = hostile_declare("large", BLOCK); /* the first: what the slow readers ask for */
+    large = hostile_declare("large", BLOCK); /* the first: the variable that the slow readers ask for */
     small = hostile_declare("small", 1000);
     ck_assert_ptr_nonnull((values = calloc(BLOCK, sizeof *values)));
     pushed = 0;
@@ -120,8 +120,8 @@ cpu_ticks(void)
     return user + system;
 }
 
-/* What a newcomer is told who greets another cluster: CLUSTER when it was let in, LIMIT when not; PS_OK: it was closed
- * without a word. */
+/* The answer to a new connection whose hello names another cluster: CLUSTER when it was accepted, LIMIT when not;
+ * PS_OK: it was closed without an answer. */
 static enum ps_err
 hostile_told_error(struct probe *p)
 {
@@ -155,11 +155,11 @@ START_TEST(without_descriptors_those_who_are_in_are_served)
                   ticks);
     for (int i = 0; i < CALLERS; i++)
         refused += hostile_told_error(&probes[i]) == PS_ERR_LIMIT;
-    ck_assert_uint_gt(refused, 0); /* those beyond them were closed without a word */
+    ck_assert_uint_gt(refused, 0); /* those beyond them were closed without an answer */
     work_once();
     for (int i = 0; i < CALLERS; i++)
         probe_close(&probes[i]);
-    do { /* until it has seen them go */
+    do { /* until it has noticed that they are gone */
         ck_assert(probe_connect(&late, shards.address[0]));
         err = hostile_told_error(&late);
         probe_close(&late);
@@ -204,7 +204,7 @@ flood_on(struct flooder *f)
     return answered / FRAME_HEAD_SIZE;
 }
 
-/* How many pings of the one are answered from an answer to the other to its next. */
+/* The number of pings of the one that are answered between two answers to the other. */
 START_TEST(who_floods_is_answered_little_more_often_than_who_waits_for_each_answer)
 {
     enum { PINGS = 1000, ROUNDS = 200, WARM = 100, FEW = 32 };

@@ -1,5 +1,5 @@
-/* Metrics and health of a real psd: what they say while it starts, works, stands still and stops; and what becomes of
- * requests that are none. */
+/* Metrics and health of a real psd: their contents while it starts, works, stands still and stops; and the answers to
+ * malformed requests. */
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -123,7 +123,7 @@ http_figure(const char *series)
         ck_assert_msg(says == (value), "%s is %g", series, says);                                                      \
     } while (0)
 
-/* Everything is as it should be: workers are served, and so is whoever watches. */
+/* All is well: workers are served, and so are watchers. */
 static void
 http_serves(void)
 {
@@ -138,7 +138,7 @@ http_serves(void)
     probe_close(&p);
 }
 
-/* ---- What it says ---- */
+/* ---- Contents ---- */
 
 START_TEST(counters_move_with_what_workers_do)
 {
@@ -337,7 +337,7 @@ START_TEST(while_it_saves_before_its_end_it_is_stopping)
 }
 END_TEST
 
-/* The loop hangs in the kernel: who asks is told so in time, and nobody has to wait for the loop. */
+/* The loop hangs in the kernel: a watcher is told so in time, without waiting for the loop. */
 START_TEST(a_loop_that_stands_still_is_late)
 {
     Psd__Initializer init = PSD__INITIALIZER__INIT;
@@ -417,7 +417,7 @@ START_TEST(a_request_has_a_largest_size)
 }
 END_TEST
 
-/* Requests with some of their bytes made others, and bytes of no request at all. */
+/* Requests with some of their bytes changed, and bytes that are no request at all. */
 START_TEST(garbage_costs_its_own_connection)
 {
     static const char good[] = "GET /metrics HTTP/1.1\r\nHost: psd\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n";
@@ -449,7 +449,7 @@ START_TEST(garbage_costs_its_own_connection)
 }
 END_TEST
 
-/* A connection that neither asks nor goes; and one that does not fetch what it asked for. */
+/* A connection that neither sends nor closes; and one that does not read its answer. */
 START_TEST(who_is_slow_is_cut_off)
 {
     static const char request[] = "GET /metrics HTTP/1.1\r\nHost: psd\r\n\r\n";
@@ -465,7 +465,7 @@ START_TEST(who_is_slow_is_cut_off)
     deaf = http_client_connect(address);
     setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     http_client_send(deaf, request, strlen(request));
-    for (size_t i = 0; recv(trickle, &byte, 1, MSG_DONTWAIT | MSG_PEEK) != 0; i++) { /* a header that goes on and on */
+    for (size_t i = 0; recv(trickle, &byte, 1, MSG_DONTWAIT | MSG_PEEK) != 0; i++) { /* a header without an end */
         ck_assert_uint_lt(now_ms() - began, WAIT_MS);
         http_client_send(trickle, i < 14 ? &request[i] : "x", 1);
         usleep(50000);
@@ -532,7 +532,7 @@ START_TEST(without_descriptors_it_waits_and_does_not_spin)
         n++;
     ck_assert_int_gt(n, 4);
     ck_assert_int_lt(n, DESCRIPTORS);
-    for (int i = 0; i < HTTP_HOST_MAX; i++) /* the few that psd keeps for those whom it turns away */
+    for (int i = 0; i < HTTP_HOST_MAX; i++) /* the few that psd keeps for refusals */
         fds[i] = http_client_connect(address);
     usleep(1000000);
     for (int i = 0; i < HTTP_HOST_MAX; i++)

@@ -1,5 +1,5 @@
-/* HTTP requests to a real psd, and connections that its wire port refuses: without a token there is nothing, not
- * even a name; and those that failed, of both ports, are counted by reason. */
+/* HTTP requests to a real psd, and connections that its wire port refuses: without a token nothing is revealed, not
+ * even a name; and failures on both ports are counted by reason. */
 #include <arpa/inet.h>
 #include <math.h>
 #include <signal.h>
@@ -243,7 +243,7 @@ END_TEST
 
 /* ---- At the wire port ---- */
 
-/* Comes, says this, and waits until it is sent away; nothing: goes at once. */
+/* Connects, sends this, and waits until it is closed; nothing: closes at once. */
 static void
 http_access_knock(const void *bytes, size_t len)
 {
@@ -270,7 +270,7 @@ START_TEST(handshakes_are_counted_by_why_they_failed)
     http_access_knock("GET / HTTP/1.0\r\n\r\n", 18);
     http_access_knock("PSD1 and so on, which is no TLS", 31);
     http_access_knock(alert, sizeof alert - 1);
-    http_access_knock("\x16", 1); /* the begin of a hello, and then nothing */
+    http_access_knock("\x16", 1); /* the start of a hello, and then nothing */
     WAIT_FOR(http_access_figure("psd_tls_handshake_failures_total{reason=\"gone\"}") == 1);
     EXPECT("psd_tls_handshake_failures_total{reason=\"plain\"}", 2);
     EXPECT("psd_tls_handshake_failures_total{reason=\"other\"}", 1);

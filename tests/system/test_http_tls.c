@@ -1,5 +1,5 @@
-/* Metrics and health over TLS, as who watches has them: OpenSSL's peers, curl, and those who come with something else;
- * and certificates that are renewed while somebody asks all the time. */
+/* Metrics and health over TLS, for watchers: OpenSSL's peers, curl, and peers that send something else; and
+ * certificates that are renewed under constant requests. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -160,7 +160,7 @@ http_tls_ends(const char *series, const char *file)
     return certs_end_at(&certs, file, http_tls_figure(series));
 }
 
-/* ---- Who is served ---- */
+/* ---- Served peers ---- */
 
 START_TEST(it_shows_what_tcp_shows)
 {
@@ -198,7 +198,7 @@ START_TEST(it_shows_one_of_its_own)
 }
 END_TEST
 
-/* A chain of two: the certificate's issuer is no CA that anybody knows, but was signed by one and is sent along. */
+/* A chain of two: the certificate's issuer is no CA that the peer knows, but was signed by one and is sent along. */
 START_TEST(those_between_it_and_the_ca_are_shown)
 {
     certs_make(&certs, &(struct cert_spec){.file = "between", .issuer = "ca", .signs = true});
@@ -212,7 +212,7 @@ END_TEST
 static const char *const kinds[] = {"RSA -pkeyopt rsa_keygen_bits:2048", "EC -pkeyopt ec_paramgen_curve:P-384",
                                     "ED25519"};
 
-/* Of openssl's making, as an operator has it. */
+/* Made by openssl, as an operator does. */
 START_TEST(keys_of_each_kind_serve)
 {
     const char *key = certs_path(&certs, "web.key"), *cert = certs_path(&certs, "web.pem");
@@ -235,7 +235,7 @@ START_TEST(curl_and_openssl_agree)
     const char *ca = certs_path(&certs, "ca.pem");
 
     if (shards_shell("command -v curl >/dev/null && command -v openssl >/dev/null") != 0)
-        return; /* the library's peers say the same */
+        return; /* the library's peers show the same */
     http_tls_start(OPTIONS(SHARED));
     ck_assert_int_eq(shards_shell("curl -sS --cacert %s -H '" WITH "' https://%s/metrics | grep -q '^psd_turns_total '",
                                   ca, address),
@@ -260,7 +260,7 @@ START_TEST(curl_and_openssl_agree)
 }
 END_TEST
 
-/* ---- Who is not ---- */
+/* ---- Refused peers ---- */
 
 static void
 http_tls_send_garbage(const void *bytes, size_t len)
@@ -292,7 +292,7 @@ START_TEST(intruders_get_nothing)
     http_tls_send_garbage(alert, sizeof alert - 1);
     http_tls_send_garbage("", 0);
     ck_assert_double_eq(http_tls_figure("psd_http_unasked_total"), 5);
-    for (int i = 0; i < 200; i++) { /* what begins as a hello, and does not */
+    for (int i = 0; i < 200; i++) { /* bytes that begin like a hello, and some that do not */
         len = 5 + test_below(&rng, sizeof bytes - 5);
         for (size_t j = 0; j < len; j++)
             bytes[j] = (uint8_t)test_rand(&rng);
@@ -320,7 +320,7 @@ START_TEST(silence_has_an_end)
     half = http_client_connect(address);
     http_client_send(half, hello, sizeof hello);
     done = http_tls_opened();
-    ck_assert_int_eq(http_tls_ask("GET /healthz"), 200); /* they are in nobody's way */
+    ck_assert_int_eq(http_tls_ask("GET /healthz"), 200); /* they block no other connection */
     ck_assert_int_le(recv(silent, &byte, 1, 0), 0);
     ck_assert_uint_ge(now_ms() - began, HTTP_LIFE_MS - 1000);
     ck_assert_int_le(recv(half, &byte, 1, 0), 0);
@@ -350,7 +350,7 @@ END_TEST
 
 /* ---- Files ---- */
 
-/* What is wrong with them, and what is said of it. */
+/* The error in the files, and the sentence that must report it. */
 static const char *
 http_tls_spoil(int how)
 {
@@ -442,7 +442,8 @@ make_ending(const char *file, long until_s)
                    .file = file, .issuer = "ca", .names = "IP:127.0.0.1", .from_s = -CERTS_HOUR_S, .until_s = until_s});
 }
 
-/* With what was renewed it is told anew; with what could not be used it is still the old one's, of which is warned. */
+/* After a renewal the new end is reported; when the new files cannot be used, the old certificate's end stays, with a
+ * warning. */
 START_TEST(it_is_told_when_they_end_and_warned_before)
 {
     make_ending("psd", 15 * 24 * CERTS_HOUR_S);
@@ -477,7 +478,8 @@ START_TEST(an_end_that_is_near_is_warned_of_at_the_start)
 }
 END_TEST
 
-/* Who has shaken hands with the old one is answered, as long as his time is; newcomers see the new one. */
+/* A connection that has shaken hands with the old one is answered until its time-out; new connections see the new one.
+ */
 START_TEST(guests_go_on_with_what_they_began_with)
 {
     enum { LIVES = 5 };

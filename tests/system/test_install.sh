@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `meson install` leaves, and that it is enough: programs outside the tree are built with nothing but pkg-config's
-# answer and run under the installed tools. Prints TAP; tap.sh says which executables are used.
+# The files of `meson install`, and that they are enough: programs outside the tree are built with nothing but
+# pkg-config's answer and run under the installed tools. Prints TAP; tap.sh says which executables are used.
 #
 # Helpers are called by name (SC2317); flags are split into words (SC2046, SC2086); the documents' ticks are no command
 # (SC2016).
@@ -65,7 +65,7 @@ done
 
 # ---- what the library shows ----
 
-# A sanitized library needs its runtime in whatever links it, and exports the sanitizer's own names.
+# A sanitized library needs its runtime in every program that links it, and exports the sanitizer's own names.
 sanitized() { [ -n "$(nm -D "$library" | grep -E '__(asan|tsan|ubsan|msan)_')" ]; }
 
 exported=$(nm -D --defined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' | grep -vE '^__(asan|odr_asan|tsan|ubsan|sancov)' | sort)
@@ -98,7 +98,7 @@ flags=$(pkg-config --cflags --libs psclient)
 is "" "$(tr ' ' '\n' <<<"$flags" | grep -- '^-l' | grep -vx -- '-lpsclient')" "who links it needs no other library by name"
 mkdir "$work/apart" && cd "$work/apart" || exit 1
 
-# compiled SENTENCE COMMAND...: no errors and nothing said.
+# compiled SENTENCE COMMAND...: no errors and no output.
 compiled() {
   local sentence=$1
   shift
@@ -155,7 +155,7 @@ else
   compiled "the whole worker links" $cc -std=c99 -pedantic -Wall -Wextra -Werror worker.c -o worker $flags
   PSD_TEST_MARK=$mark try "$prefix/bin/psrun" --shards 2 --workers 3 -- ./worker
   is 0 $? "and trains, too"
-  # y = 3 x0 - 2 x1 + 1: every worker prints what it found.
+  # y = 3 x0 - 2 x1 + 1: every worker prints its result.
   is 3 "$(grep -cE '^worker [0-2] \| loss 0\.0000[0-9]+, y = (2\.9|3\.0)[0-9]+ x0 -(1\.9|2\.0)[0-9]+ x1 \+(0\.9|1\.0)[0-9]+$' "$work/out")" \
     "and every worker finds the line"
   none_marked

@@ -1,7 +1,7 @@
-/* Intruders against a real psd with tokens, and against a group of workers: they get nothing but why, while those who
- * belong there work on.
+/* Intruders against a real psd with tokens, and against a group of workers: they get nothing but an error, while the
+ * real members work on.
  *
- * A shard holds a variable, a job and a cluster with names of their own; whatever an intruder hears is searched for
+ * A shard holds a variable, a job and a cluster with names of their own; whatever an intruder receives is searched for
  * them. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,9 +29,9 @@
 static struct shards shards;
 static char tokens[64];
 static struct ps_error error;
-static ps_client *member; /* who belongs there */
+static ps_client *member; /* a client with a valid token */
 
-/* ---- Those who belong there ---- */
+/* ---- Real members ---- */
 
 static void
 write_tokens(const char *text)
@@ -132,7 +132,7 @@ say_frame(struct probe *p, unsigned type, size_t meta_len, size_t payload_len)
     probe_send_bytes(p, zeros, MIN(meta_len, sizeof zeros));
 }
 
-/* All that comes up to the end: at most one frame, ERROR with this code, which tells nothing; PS_OK: nothing. */
+/* All that arrives up to the end: at most one frame, ERROR with this code, which reveals nothing; PS_OK: nothing. */
 static void
 intruders_hears(struct probe *p, enum ps_err code)
 {
@@ -162,7 +162,7 @@ intruders_hears(struct probe *p, enum ps_err code)
     probe_close(p);
 }
 
-/* One side of the proof, by hand. */
+/* One side of the proof, frame by frame. */
 struct intruders_hand {
     struct probe p;
     struct token_handshake prelude;
@@ -182,7 +182,7 @@ hand_knock(struct intruders_hand *h, const char *token, enum role wanted, const 
     h->knock_len = token_handshake_knock(&h->prelude, h->knock);
 }
 
-/* The next frame, of the prelude. */
+/* The next frame of the handshake. */
 static void
 hand_read(struct intruders_hand *h, uint8_t *frame, struct frame_head *head)
 {
@@ -274,7 +274,7 @@ START_TEST(who_says_nothing_is_sent_away)
     ck_assert_int_ge(recv(p.fd, (uint8_t[1]){0}, 1, MSG_PEEK), 1);
     intruders_hears(&p, PS_ERR_TIMEOUT);
     hand_knock(&h, "w:" SECRET "w", ROLE_TRAIN, shards.addresses);
-    hand_challenged(&h); /* and goes no further */
+    hand_challenged(&h); /* and does not continue */
     ck_assert_int_ge(recv(h.p.fd, (uint8_t[1]){0}, 1, MSG_PEEK), 1);
     intruders_hears(&h.p, PS_ERR_TIMEOUT);
 }
@@ -288,7 +288,7 @@ START_TEST(a_crowd_of_strangers_keeps_nobody_out)
     for (size_t i = 0; i < ARRAY_LEN(p); i++)
         p[i] = intruders_intruder(shards.addresses);
     intruders_join();
-    intruders_hears(&p[0], PS_OK); /* the oldest has made room */
+    intruders_hears(&p[0], PS_OK); /* the oldest was closed */
     for (size_t i = 1; i < ARRAY_LEN(p); i++)
         probe_close(&p[i]);
 }
@@ -324,7 +324,7 @@ START_TEST(what_was_heard_before_is_of_no_use)
     ck_assert_uint_eq(head.type, MSG_CHALLENGE);
     if (_i == 0)
         probe_send_bytes(&replay.p, honest.prove, honest.prove_len);
-    else { /* what the shard said of itself, in the intruder's place */
+    else { /* the shard's own proof, sent back by the intruder */
         frame_head_encode(
             &(struct frame_head){.version = FRAME_VERSION, .type = MSG_PROVE, .meta_len = TOKEN_HANDSHAKE_MAC}, frame);
         memcpy(frame + FRAME_HEAD_SIZE, honest.proven + FRAME_HEAD_SIZE + 8, TOKEN_HANDSHAKE_MAC);
@@ -349,7 +349,7 @@ START_TEST(a_lower_version_is_not_spoken)
         h.knock[4] = FRAME_VERSION - 1;
         probe_send_bytes(&h.p, h.knock, h.knock_len);
         intruders_hears(&h.p, PS_ERR_VERSION);
-    } else { /* changed on the way: the proof is of what was said */
+    } else { /* changed on the way: the proof covers the frames */
         h.knock[FRAME_HEAD_SIZE] = FRAME_VERSION - 1;
         hand_challenged(&h);
         probe_send_bytes(&h.p, h.prove, h.prove_len);
@@ -396,7 +396,7 @@ START_TEST(who_may_read_reads_and_no_more)
     ck_assert(!probe_receive(&h.p));
     probe_close(&h.p);
     ck_assert_msg(open_client(shards.addresses, "r:" SECRET "r", true, &c) == PS_OK, "%s", error.text);
-    ps_client_close(c); /* it goes on */
+    ps_client_close(c); /* it still works */
 }
 END_TEST
 
@@ -455,7 +455,7 @@ START_TEST(a_user_has_the_role_that_the_list_says)
     ck_assert_ptr_nonnull(strstr(error.text, "takes role train"));
     ck_assert_msg(open_client(shards.sockets, "", true, &c) == PS_OK, "%s", error.text);
     ps_client_close(c);
-    /* who has a token as well has its role */
+    /* a client with a token as well has its role */
     ck_assert_msg(open_client(shards.sockets, "w:" SECRET "w", false, &member) == PS_OK, "%s", error.text);
 }
 END_TEST

@@ -22,7 +22,7 @@ SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__)
 PLACE = os.path.join(SOURCE, "deploy/kubernetes")
 FILES = [os.path.join(PLACE, name) for name in ("shards.yaml", "workers.yaml")]
 PROGRAMS = {name: os.environ.get(name.upper() + "_BIN", name) for name in ("psd", "psctl", "digits")}
-REST = 160 << 20  # what psd needs beside what its options say
+REST = 160 << 20  # psd's memory beyond that of its options
 LIVE_REST = 16 << 20  # and its live directory: files beside the data
 SAVE_ON_STOP = 60  # seconds, the default of the option
 UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
@@ -91,7 +91,7 @@ ok(job["spec"]["completionMode"] == "Indexed" and job["spec"]["completions"] == 
 # ---- the programs ----
 
 with tempfile.TemporaryDirectory() as place:
-    for name, binary in PROGRAMS.items():  # psctl and digits have no --check, but look at what stands before --help
+    for name, binary in PROGRAMS.items():  # psctl and digits have no --check, but check the words before --help
         path = os.path.join(place, name)
         with open(path, "w", encoding="utf-8") as f:
             f.write('#!/bin/sh\necho "$*" >>%s/called\nexec %s "$@" %s\n' %
@@ -130,7 +130,7 @@ ok(set(mounts.values()) == set(volumes) | set(claims), "what is mounted is there
 
 
 def volume_of(option):
-    """What the directory of an option lies in: below the mount, since a mount's own root may hold other things."""
+    """The volume that holds an option's directory: below the mount, since a mount's own root may hold other things."""
     return next((name for at, name in mounts.items() if arguments[option].startswith(at + "/")), None)
 
 

@@ -1,8 +1,8 @@
 /* local_sgd through real shards with real worker processes: bit by bit what one process computes alone, the accuracy of
- * the synchronous run, and what becomes of workers that are killed, sleep, or come too late.
+ * the synchronous run, and workers that are killed, sleep, or come too late.
  *
- * With rounds of one step, plain SGD inside and the mean outside, it is synchronous SGD but for rounding, and how far
- * they may be apart is said here. */
+ * With rounds of one step, plain SGD inside and the mean outside, it is synchronous SGD but for rounding, within the
+ * bound that is given here. */
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 enum { WORKERS = 3, REPLICAS_MAX = 2, PARAMS_MAX = 8, FLOATS_MAX = 20000, ROWS_MAX = 1500, LEASE_MS = 1000 };
 
-/* What the workers leave for the test to look at. */
+/* The workers' results, for the test to check. */
 static struct local_sgd_shared {
     float weights[FLOATS_MAX]; /* pulled by worker 0 after the last step */
     uint64_t clock[WORKERS], steps[WORKERS], rejoins[WORKERS];
@@ -49,11 +49,11 @@ options_for(const char *arguments)
 
 /* ---- A worker ---- */
 
-/* What happens to a worker in the middle of a round. */
+/* The fate of a worker in the middle of a round. */
 enum local_sgd_fate {
     LIVES,
-    CRASHES, /* disappears without a word, with status CRASHED */
-    SLEEPS   /* stops until somebody continues it */
+    CRASHES, /* exits without goodbye, with status CRASHED */
+    SLEEPS   /* stops until the test continues it */
 };
 enum { FATE_STEP = 50, CRASHED = 77 };
 
@@ -160,7 +160,7 @@ train_through_psd(const struct digits_options *o)
 struct alone {
     const struct digits_options *options;
     ps_device *device;
-    ps_network *network; /* its values are those of whoever computes */
+    ps_network *network; /* its values are those of the worker that computes */
     ps_sampler *sampler;
     uint64_t steps_each;
     uint32_t replicas; /* of each worker */
@@ -402,7 +402,7 @@ START_TEST(rounds_of_one_step_are_synchronous_sgd_but_for_rounding)
             farthest = fmax(apart, farthest);
         }
     }
-    ck_assert_msg(farthest <= 1e-4, "after 48 steps they are %g apart", farthest); /* 100 times what is seen */
+    ck_assert_msg(farthest <= 1e-4, "after 48 steps they are %g apart", farthest); /* 100 times that measured */
     alone_finish(&a);
     alone_finish(&b);
 }
@@ -435,7 +435,7 @@ START_TEST(it_reaches_the_accuracy_of_the_synchronous_run)
     o = options_for(arguments);
     train_through_psd(&o);
     for (uint32_t w = 0; w < WORKERS; w++) {
-        /* Who has waited for long at the end ticks once more, to let the others pass. */
+        /* A worker that has waited for long at the end ticks once more, to let the others pass. */
         ck_assert_uint_ge(shared->clock[w], 16 * o.epochs / o.local.steps);
         ck_assert_uint_eq(shared->steps[w], 16 * o.epochs);
     }
@@ -483,7 +483,7 @@ START_TEST(a_worker_whose_lease_lapsed_joins_again)
     ck_assert_uint_ge(shared->held_out.correct, 285 - MARGIN);
     ck_assert_int_eq(kill(pids[2], SIGCONT), 0);
     await_worker(pids[2], 0);
-    /* More often where the machine lets it wait for longer than its lease, which is short. */
+    /* More often where a busy machine holds it up for longer than its lease, which is short. */
     ck_assert_uint_ge(shared->rejoins[2], 1);
     ck_assert_uint_ge(shared->clock[2], 16 * o.epochs / 8);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The logistic example: it learns under every strategy, from plain and gzipped files, and says what is wrong with what it
-# is given. Prints TAP; tap.sh says which executables are used.
+# The logistic example: it learns under every strategy, from plain and gzipped files, and reports errors in its input.
+# Prints TAP; tap.sh says which executables are used.
 set -uo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=tap.sh
@@ -17,7 +17,7 @@ run() {
   status=$?
 }
 
-# Of the 95 held-out examples, those that were told right.
+# The number of the 95 held-out examples that were classified correctly.
 right() { sed -n 's/^held out: .* % right (\([0-9]*\) of 95), .*/\1/p' "$work/out"; }
 
 for strategy in async ssp:2 sync; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the programs say of themselves: --help, manual pages and completion come from one table, so each must have what
-# the others have; the pages are read by mandoc and groff, the completions tried in bash and zsh. Prints TAP.
+# The programs' own documentation: --help, manual pages and completion come from one table, so all must agree; the pages
+# are read by mandoc and groff, the completions tried in bash and zsh. Prints TAP.
 #
 # Helpers are called by name (SC2317).
 # shellcheck disable=SC2317
@@ -14,7 +14,7 @@ programs=("$PSD_BIN" "$PSCTL" "$PSRUN")
 # try COMMAND...: its output explains a failure.
 try() { "$@" >"$work/out" 2>"$work/err" </dev/null; }
 
-# silent COMMAND...: it succeeds and says nothing.
+# silent COMMAND...: it succeeds and prints nothing.
 silent() { try "$@" && [ ! -s "$work/out" ] && [ ! -s "$work/err" ]; }
 
 # lint SENTENCE TOOL COMMAND...: silent, where there is such a tool.
@@ -122,7 +122,7 @@ completes "--shards" psrun --shards 2 --shard
 
 # ---- zsh ----
 
-# A shell in a terminal of its own; each program is a function there that tells what it was given.
+# A shell in a terminal of its own; each program is a function there that prints its arguments.
 typed() {
   zsh -f -c '
     zmodload zsh/zpty

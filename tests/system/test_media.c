@@ -1,5 +1,5 @@
 /* Pages that a file cannot give any more, with a real psd: memory that was taken away, sectors that cannot be read. It
- * says so and ends, or does not start; it never serves a hole. */
+ * reports that and ends, or does not start; it never serves a hole. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -163,7 +163,7 @@ START_TEST(a_durable_file_whose_trees_are_lost_ends_psd_and_moved_away_is_made_a
     probe_close(&p);
     path_of("0.disk/lost", aside);
     ck_assert_int_eq(rename(file, aside), 0);
-    shards_restart(&shards, 0); /* with the live data, as it says */
+    shards_restart(&shards, 0); /* with the live data, as its log says */
     ck_assert(probe_connect(&p, shards.address[0]) && probe_hello(&p, 0, 1, true));
     ck_assert_uint_eq(probe_pull(&p, var, 0, weights, ARRAY_LEN(weights)), 2);
     ck_assert(weights[0] == -2);
@@ -171,7 +171,7 @@ START_TEST(a_durable_file_whose_trees_are_lost_ends_psd_and_moved_away_is_made_a
 }
 END_TEST
 
-/* A save looks at what an earlier one has staged. */
+/* A save reads blocks that an earlier one has staged. */
 START_TEST(a_sector_that_a_save_cannot_read_costs_the_file_and_nothing_else)
 {
     char file[PATH_MAX], bad[PATH_MAX];
@@ -228,14 +228,14 @@ START_TEST(a_save_with_a_block_that_cannot_be_read_is_refused_and_names_it)
              "Move that file away, and start with --restore CHECKPOINT",
              at, file);
     ck_assert_msg(media_logged(want), "%s\nnot in: %s", want, shards_log(&shards, 0));
-    unlink(control); /* the disk gives it after all */
+    unlink(control); /* the disk can read it after all */
     shards_restart(&shards, 0);
     ck_assert(media_logged("rebuilt from the durable directory save=1"));
     shards_lose_power(&shards, 0);
     lose_page(at);
     path_of("0.disk/lost", aside);
     ck_assert_int_eq(rename(file, aside), 0);
-    shards_restart(&shards, 0); /* as it says, but without a checkpoint */
+    shards_restart(&shards, 0); /* as its log says, but without a checkpoint */
     probe_close(&p);
     ck_assert(probe_connect(&p, shards.address[0]) && !probe_hello(&p, 0, 1, true));
     ck_assert_uint_eq(p.msg.u.error->code, PS_ERR_NOT_FOUND);

@@ -1,6 +1,6 @@
 /* Bad networks: workers reach their shards through a proxy that delays, cuts, resets, throttles and chops what passes,
- * and the ledgers of what was acknowledged must agree with the blocks all the same, as in test_fire. Where this user
- * may make a network namespace, the kernel's own netem does the like to loopback: delay, reordering, loss, partitions.
+ * and the ledgers of what was acknowledged must still agree with the blocks, as in test_fire. Where this user may
+ * create a network namespace, the kernel's own netem does the same to loopback: delay, reordering, loss, partitions.
  *
  * PSD_TEST_FAULTS says how many faults (48), PSD_TEST_SEED which. */
 #include <sched.h>
@@ -52,7 +52,7 @@ cut_both(struct proxy_faults *f)
     network_set(&f->cut[TO_WORKER], 1);
 }
 
-/* The shard hears and its answers are lost; or it hears nothing. */
+/* The shard receives and its answers are lost; or it receives nothing. */
 static void
 cut_answers(struct proxy_faults *f)
 {
@@ -65,7 +65,7 @@ cut_questions(struct proxy_faults *f)
     network_set(&f->cut[TO_SHARD], 1);
 }
 
-/* What was cut off never arrives. */
+/* The bytes that were cut off never arrive. */
 static void
 cut_and_reset(struct proxy_faults *f)
 {
@@ -99,7 +99,7 @@ network_deaf(struct proxy_faults *f)
 static const struct fault {
     const char *name;
     void (*begin)(struct proxy_faults *f);
-    bool ends_with_reset; /* the worker hears nothing else of it */
+    bool ends_with_reset; /* otherwise the worker never learns of it */
 } faults[] = {
     {"delay", network_delay, false},
     {"throttling", network_throttle, false},
@@ -176,7 +176,7 @@ network_command(const char *what)
     return system(line) == 0;
 }
 
-/* A network of our own, in which we may do as we like; false when this user may not have one. */
+/* A network of the test's own, which it may configure; false when this user may not create one. */
 static bool
 enter_namespace(void)
 {

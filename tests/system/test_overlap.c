@@ -1,5 +1,5 @@
 /* Gradients of real processes, reduced over loopback while they are still computed: the mean of all ranks' gradients,
- * the same bits everywhere, and what becomes of a step in which a rank dies or does something else. */
+ * the same bits everywhere, and steps in which a rank dies or starts another operation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 
 enum { ROWS = 6, INPUTS = 40, STEPS = 5, PARAMS_MAX = 16, RANKS_MOST = 4, DIED = 77, ELEMENTS_MAX = 300 * 70 };
 
-/* What a rank is told to do. */
+/* The task of a rank. */
 struct overlap_task {
     size_t bucket_bytes;
     bool sum;
     uint32_t dies, after; /* this rank, once so many gradients of the second step were ready */
     uint32_t differs;     /* this rank has other buckets, or another encoding */
     struct ps_compress compress;
-    int flushes; /* steps without gradients, after which nothing of any kind is kept any more */
+    int flushes; /* steps without gradients, after which no residual of any kind is left */
 };
 
 #define NOBODY UINT32_MAX
@@ -29,7 +29,7 @@ struct overlap_task {
 
 struct overlap_rank {
     ps_device *device;
-    ps_network *network, *alone; /* one that is reduced, one to compute what must come out */
+    ps_network *network, *alone; /* one that is reduced, one to compute the expected result */
     ps_reducer *reducer;
     float x[ROWS * INPUTS];
     uint32_t labels[ROWS];
@@ -142,7 +142,7 @@ check_gradients(const struct overlap_rank *r, bool exact)
         }
 }
 
-/* What this rank holds is, bit by bit, what rank 0 holds. */
+/* This rank's values are, bit by bit, those of rank 0. */
 static void
 check_same_everywhere(const struct overlap_rank *r, ps_group *group)
 {
@@ -206,7 +206,7 @@ START_TEST(every_rank_has_the_sum_when_that_is_wanted)
 }
 END_TEST
 
-/* What came, step by step, is in the end what was given; and always the same everywhere. */
+/* The results of all steps sum up to the inputs in the end; and are always the same on every rank. */
 static void
 train_compressed(ps_group *group, void *arg)
 {
@@ -310,7 +310,7 @@ count_and_die(void *arg, size_t i)
         _exit(DIED);
 }
 
-/* The first step goes well; in the second a rank disappears in the middle of its backward pass. Others hear of it when
+/* The first step goes well; in the second a rank disappears in the middle of its backward pass. Others learn of it when
  * they finish theirs, or when they begin it, where they are slower. */
 static void
 train_until_it_dies(ps_group *group, void *arg)
@@ -327,7 +327,7 @@ train_until_it_dies(ps_group *group, void *arg)
     need_ok(ps_reducer_begin(r.reducer, &error));
     overlap_gradient(&r, r.network, rank, ranks, 0);
     need_ok(ps_reducer_finish(r.reducer, &error));
-    ranks_tell('f'); /* who dies may have finished before the others have */
+    ranks_tell('f'); /* the rank that dies may have finished before the others have */
     need(ranks_listen() == 'g');
     if (rank == task->dies) {
         r.elements[PARAMS_MAX - 1] = task->after; /* no parameter has this place */
@@ -363,7 +363,7 @@ START_TEST(a_rank_that_dies_in_the_backward_pass_is_named_by_all_others)
 }
 END_TEST
 
-/* Its buckets are not those of the others, or what they travel as. */
+/* Its buckets, or their encoding, are not those of the others. */
 static void
 train_differently(ps_group *group, void *arg)
 {
@@ -377,7 +377,7 @@ train_differently(ps_group *group, void *arg)
     need(error.peer[0] != '\0');
     rank_finish(&r);
     ranks_tell('d');
-    need(ranks_listen() == 'e'); /* nobody leaves before all have heard */
+    need(ranks_listen() == 'e'); /* no rank leaves before all know */
 }
 
 START_TEST(a_rank_with_other_buckets_or_another_encoding_is_found_out)

@@ -65,7 +65,7 @@ HEADLESS = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-
 
 
 def browse(*words):
-    """What Chromium makes of the page, after some seconds that do not really pass."""
+    """Chromium's rendering of the page, after some seconds of virtual time."""
     profile = tempfile.mkdtemp(prefix="profile-", dir=work)
     ran = subprocess.run([*HEADLESS, "--user-data-dir=" + profile, "--virtual-time-budget=4000", *words], text=True,
                          timeout=WAIT_S, capture_output=True, check=False)
@@ -93,7 +93,7 @@ class Phone:
         self.scheme("dark")
 
     def tell(self, method, **params):
-        """One command; what it answers."""
+        """One command; returns the answer."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": params}
         if self.session:
@@ -122,7 +122,7 @@ class Phone:
         self.tell("Page.navigate", url=url)
 
     def see(self, expression):
-        """What an expression in the page is worth."""
+        """The value of an expression in the page."""
         return self.tell("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def close(self):
@@ -132,11 +132,11 @@ class Phone:
         self.run.wait(WAIT_S)
 
 
-# How bright an element's own ground and words are, from 0 to 255.
+# How bright an element's background and text are, from 0 to 255.
 LIGHT = """(() => { const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b; }; const s = getComputedStyle(document.body);
   return [light(s.backgroundColor), light(s.color)]; })()"""
-# What is wider than the screen, though it is in no box that scrolls.
+# Elements that are wider than the screen, though in no box that scrolls.
 WIDE = """[...document.querySelectorAll("body, body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 &&
   !e.closest(".scroll, .plot svg")).map(e => e.tagName + "." + e.className + "#" + e.id)"""
 SERVES = """document.getElementById("state").textContent === "serving" &&
@@ -151,7 +151,7 @@ def cells(dom, table):
 
 
 def workers_train():
-    """Both have told metrics."""
+    """Both have reported metrics."""
     live = json.loads(ask("/api/live")[2])
     return live["measured"] and live["totals"]["pushes_applied"] > 0 and len(live["workers"]) == 2 and all(
         w["metrics"] and w["metrics"][0] > 0 for w in live["workers"])
@@ -275,7 +275,7 @@ def check_browser():
 
 
 def train(then, environment):
-    """psd and two workers, until what is to be looked at was."""
+    """psd and two workers, until the checks are done."""
     global address
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PSD_", "TF_"))}
     with open(log, "w", encoding="utf-8") as out:

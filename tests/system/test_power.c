@@ -1,6 +1,6 @@
-/* The ledger and power loss: shards with durable directories are killed with signal 9, their memory is removed, and
- * they start again from what is on disk. What was acknowledged as durable must be there, once; of what was acknowledged
- * as applied, whatever is missing must be what the workers were told that it is. Saves run all the while.
+/* Ledgers and power loss: shards with durable directories are killed with signal 9, their memory is removed, and they
+ * start again from the disk. Pushes that were acknowledged as durable must be there, once; of those acknowledged as
+ * applied, the number missing must be the number reported to the workers. Saves run all the while.
  *
  * PSD_TEST_LOSSES says how many times (24), PSD_TEST_SEED where and when. */
 #include "common/core/base/base.h"

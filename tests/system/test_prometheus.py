@@ -24,7 +24,7 @@ GUIDE = os.path.join(SOURCE, "deploy/README.md")
 DASHBOARD = os.path.join(SOURCE, "deploy/grafana/psd.json")
 WAIT_S = 60
 PROMETHEUS_OWN = {"up", "ALERTS"}
-# Of these there is something only after a save.
+# These have samples only after a save.
 SAVED = {"psd_save_last_success_timestamp_seconds", "psd_save_last_duration_seconds", "psd_save_last_bytes"}
 TARGET_LABELS = {"job", "instance", "alertname", "alertstate", "severity"}
 
@@ -60,7 +60,7 @@ def psd_with(directory, *options):
 
 
 def page_of(directory):
-    """What /metrics says after a save, of a psd with TLS."""
+    """The page /metrics after a save, of a psd with TLS."""
     pair = ["--tls-cert", directory + "/shard.pem", "--tls-key", directory + "/shard.key"]
     with psd_with(directory, *pair, "--durable-dir", directory + "/durable", "--save-interval", "100ms", "--save-pause", "10ms") as log:
         address = wait_for(log, r"http=(\S+)")
@@ -90,7 +90,7 @@ def described():
 
 
 def contradicts(page, known):
-    """What is on the page and not as the guide has it. A family without samples has no labels yet."""
+    """Differences of the page from the guide. A family without samples has no labels yet."""
     return [name for name, (kind, labels) in families(page).items()
             if name not in known or kind != known[name][0] or labels - known[name][1]
             or re.search(r"^%s(_bucket)?[{ ]" % name, page, re.M) and labels != known[name][1]]
@@ -106,7 +106,7 @@ def questions(dashboard):
 
 
 def unknown(expression, known):
-    """What of it is neither a metric nor a label that psd has."""
+    """The names in it that are neither metrics nor labels of psd."""
     bare = re.sub(r'"[^"]*"', '""', expression)
     for name, selector in re.findall(r"\b((?:psd|process)_\w+)(\{[^}]*\})?", bare):
         family = next((name[:-len(s)] for s in ("_bucket", "_sum", "_count") if name.endswith(s) and name not in known), name)
@@ -121,14 +121,14 @@ def unknown(expression, known):
 
 
 def unnamed(target, known):
-    """Labels that a question's legend names and none of its metrics has."""
+    """Labels that a query's legend names and none of its metrics has."""
     there = set().union(*(known.get(re.sub("_(bucket|sum|count)$", "", name) if name not in known else name, ("", set()))[1]
                           for name in re.findall(r"\b((?:psd|process)_\w+)", target["expr"])))
     return set(re.findall(r"{{(\w+)}}", target.get("legendFormat", ""))) - there - TARGET_LABELS
 
 
-# What is asked of these for ten minutes, one sample a minute: a job in its steps, one that rests, one whose second round
-# has begun, and one that has told the first metric alone; certificates of which one ends in ten days.
+# The queries run over ten minutes of these, one sample a minute: a job in its steps, one that rests, one whose second
+# round has begun, and one that has reported the first metric alone; certificates of which one ends in ten days.
 JOB = 'psd_job_metric{job="psd", instance="a", job_name="%s", index="%s"%s}'
 SERIES = [(JOB % ("train", 0, ', metric="rows"'), "0+100x10"), (JOB % ("train", 1, ', metric="loss"'), "7+50x10"),
           (JOB % ("train", 2, ""), "100-25x10"), (JOB % ("rests", 0, ""), "800x10"), (JOB % ("rests", 1, ""), "80x10"),
@@ -145,7 +145,7 @@ ANSWERS = {
 
 
 def tried(dashboard):
-    """A promtool test of the questions of the panels in ANSWERS."""
+    """A promtool test of the queries of the panels in ANSWERS."""
     asked = [{"expr": re.sub(r"\$__rate_interval", "5m", t["expr"]).replace("$job", "psd").replace("$instance", ".*"),
               "eval_time": "10m", "exp_samples": [{"labels": labels, "value": value} for labels, value in ANSWERS[p["title"]]]}
              for p in dashboard["panels"] if p["title"] in ANSWERS for t in p["targets"]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# psctl against real shards that a training run has left behind, and against what is not there. Prints TAP; tap.sh says
-# which executables are used.
+# psctl against real shards that a training run has left behind, and against shards that are not there. Prints TAP;
+# tap.sh says which executables are used.
 #
 # The workers' own variables are for their shells (SC2016); helpers are called by name (SC2317).
 # shellcheck disable=SC2016,SC2317
@@ -142,7 +142,8 @@ refused 3 "a pattern that names nothing" "x\*" --variables 'x*' learning_rate=1
 refused 2 "a name that is not known is wrong usage" "unknown name 'speed'" speed=1
 refused 2 "and nothing to change" "expected what to change"
 
-# on EPOCHS: the two workers of the first run go on until so many have been done; what worker 0 says goes to $work/out.
+# on EPOCHS: the two workers of the first run go on until so many epochs have been done; worker 0's output goes to
+# $work/out.
 on() {
   local task pids=()
   for task in 0 1; do
@@ -252,7 +253,7 @@ psctl status --shards "$alone"
 ! grep -q "$(printf '\033')" "$work/out"
 ok $? "which has no colours of itself"
 
-# blocks PATTERN N: the pattern stands in at least so many blocks of what is watched.
+# blocks PATTERN N: the pattern is in at least so many blocks of the watched output.
 blocks() { [ "$(grep -cE -- "$1" "$work/watched")" -ge "$2" ]; }
 
 : >"$work/watched"
@@ -315,7 +316,7 @@ assert d["not_reached"] == 0 and s["report"]["status"]["shards"] == 1 and s["rep
 assert s["per_second"]["pushes_applied"] == 0 and s["per_second"]["turns"] > 0' <"$work/watched"
 ok $? "a document each time, with the rates between"
 
-# on_terminal ARGS...: psctl on a terminal of 24 rows; keys go in through descriptor 9, what it draws to $work/screen.
+# on_terminal ARGS...: psctl on a terminal of 24 rows; keys go in through descriptor 9, its drawing to $work/screen.
 on_terminal() {
   rm -f "$work/keys" "$work/screen"
   mkfifo "$work/keys"

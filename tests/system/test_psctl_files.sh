@@ -10,7 +10,7 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=psctl.sh
 . "$here/psctl.sh"
 
-# tensors FILE: what is in it, a line each.
+# tensors FILE: its tensors, a line each.
 tensors() {
   python3 - "$1" <<'EOF'
 import array, json, struct, sys
@@ -96,7 +96,7 @@ open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
 EOF
 }
 
-# sum NAME: what the shards have of a variable now, added up.
+# sum NAME: the present values of a variable on the shards, added up.
 sum() {
   rm -f "$work/now.safetensors"
   "$PSCTL" export "$work/now.safetensors" ${2:+--job "$2"} --variables "$1" >/dev/null 2>&1

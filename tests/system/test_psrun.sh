@@ -170,7 +170,7 @@ finish
 [ "$status" -eq 130 ] && none_marked
 ok $? "a second Ctrl-C kills at once"
 
-# The worker's own child makes itself a session and ignores what can be ignored; psrun cannot even say goodbye.
+# The worker's own child starts a new session and ignores all signals that it can; psrun itself is killed.
 start --shards 2 --workers 2 -- sh -c 'trap "" TERM HUP INT; setsid sleep 1000 & setsid setsid sleep 1000 & echo "pid=$$"; wait'
 within says out '^worker 0 | pid='
 within says out '^worker 1 | pid='
@@ -191,7 +191,7 @@ no_dir() { ! [ -e "$dirs" ]; }
 within no_dir
 ok $? "which is gone after kill -9 of psrun, too"
 
-# The supervisor's death is the program's.
+# When the supervisor dies, so does the program.
 start --workers 1 -- sh -c 'echo "pid=$$"; exec sleep 1000'
 within says out '^worker 0 | pid='
 supervisor=$(awk '{print $4}' "/proc/$(pid_of 'worker 0')/stat")

@@ -20,9 +20,9 @@ unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
 SSHD=/usr/sbin/sshd
 undisturbed= # what a training without accidents learns
 sshd=        # its pid
-made_dir=    # what sshd wants and was not there
+made_dir=    # what sshd requires and was not there
 via=()       # options that lead to the other machines
-way=         # what these machines are reached by, for sentences
+way=         # how these machines are reached, for sentences
 
 stop_sshd() {
   if [ -n "$sshd" ]; then
@@ -58,7 +58,7 @@ hosts='127.0.0.2,127.0.0.3'
 pid_of() { sed -n "s/^$1 *| pid=\\([0-9]*\\)\$/\\1/p" "$work/out" | head -n 1; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
-# The pid of a shard: psd itself, not those who keep it.
+# The pid of a shard: psd itself, not its supervisors.
 shard_pid() {
   local pid
   for pid in $(marked); do
@@ -143,7 +143,7 @@ test_signals() {
   ok $? "$way: who does not stop is killed after the grace"
 }
 
-# The worker's own child makes itself a session and ignores what can be ignored; psrun cannot even say goodbye.
+# The worker's own child starts a new session and ignores all signals that it can; psrun itself is killed.
 test_psrun_killed() {
   local dirs
   start --hosts "$hosts" --shards 2 --workers 2 -- sh -c 'trap "" TERM HUP INT PIPE; setsid sleep 1000 & setsid setsid sleep 1000 & echo "pid=$$"; wait'
@@ -203,7 +203,7 @@ test_ssh_killed() {
   ok $? "$way: the death of ssh ends all on the other machine"
 }
 
-# A psrun that does not run says nothing, as one behind a network that was cut.
+# A psrun that does not run sends nothing, as one behind a network that was cut.
 test_silence() {
   local worker
   start --hosts 127.0.0.2 --silence 1 -- sh -c 'echo "pid=$$"; exec sleep 1000'
@@ -218,10 +218,10 @@ test_silence() {
   ok $? "$way: and all else with psrun"
 }
 
-# What a run has learnt, to all its digits.
+# A run's result, to all its digits.
 learnt() { sed -n 's/^worker 0@127.0.0.2 | \(epoch 300\/300 .*loss [0-9.]*  accuracy [0-9.]*%\).*/\1/p; s/^worker 0@127.0.0.2 | \(held-out accuracy .*\)/\1/p' "$work/out" | sed 's/ [0-9,]* examples\/s//'; }
 
-# A shard that is killed in mid-training comes back with its data: the run's result is that of one without accidents.
+# A shard that is killed in mid-training comes back with its data: the run's result is that of one without failures.
 test_shard_again() {
   local training=("$DIGITS" --epochs 300 --strategy sync --seed 7 --data "$data" --svg '')
   if [ -z "$undisturbed" ]; then
@@ -303,7 +303,7 @@ test_shard_again
 test_worker_again
 test_refusals
 
-# More than a pipe holds, and a reader who starts late.
+# More than a pipe holds, and a reader that starts late.
 { PSD_TEST_MARK=$mark "$PSRUN" "${via[@]}" --env "PSD_TEST_MARK=$mark" --hosts 127.0.0.2 --silence 1 --no-prefix -- \
   seq 1 50000 2>"$work/err" </dev/null || echo failed; } | { sleep 3; cat; } >"$work/out"
 is "$(seq 1 50000 | md5sum)" "$(md5sum <"$work/out")" "a reader who takes longer than --silence is waited for"
@@ -477,7 +477,7 @@ run --hosts 127.0.0.2 -- true
 [ "$status" -eq 1 ] && says err 'host 127.0.0.2 cannot be reached: Host key verification failed'
 ok $? "sshd: a machine whose key is not known is not trusted, and nobody is asked"
 
-# It accepts, and then says nothing: as a machine that hangs.
+# It accepts, and then sends nothing, as a machine that hangs.
 via=(--ssh "$ssh" --remote-psrun "$PSRUN")
 kill -STOP "$sshd"
 before=$SECONDS

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # deploy/quickstart.sh, the README's first command: run against the build that is there, and against tools that fail.
-# Then deploy/packages.sh against an apt that only takes notes. Prints TAP; tap.sh says which executables are used.
+# Then deploy/packages.sh against an apt that only records its calls. Prints TAP; tap.sh says which executables are
+# used.
 #
 # The programs that stand in for others expand their own variables (SC2016); helpers are called by name (SC2317).
 # shellcheck disable=SC2016,SC2317
@@ -12,7 +13,7 @@ set -uo pipefail
 source=${PSD_SOURCE_DIR:-$here/../..}
 unset PSD_BIN TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
 
-# A place of its own, where build/ is the one that is being tested: the script goes by where it lies.
+# A directory of its own, where build/ is the one that is being tested: the script goes by its own path.
 place=$work/psd
 mkdir -p "$place" "$work/bin"
 cp -r "$source/deploy" "$place/deploy"

@@ -1,7 +1,7 @@
 /* Steps of parameter_server and local_sgd whose exchange with real shards fails: the run ends with the error, and since
- * the tick is out by then, the next one goes on behind that step, with the values that the shards have.
+ * the tick was already sent, the next one goes on behind that step, with the values that the shards have.
  *
- * Gradients are ones and rates powers of two, so that what a variable must hold is exact. */
+ * Gradients are ones and rates powers of two, so that a variable's expected value is exact. */
 #include <math.h>
 
 #include "client/api/client_state.h"
@@ -43,9 +43,9 @@ struct refused_way {
 struct refused_worker {
     ps_strategy *strategy;
     float gradient;
-    float bad;                 /* what variable 0's is instead, */
+    float bad;                 /* variable 0's gradient instead, */
     uint64_t bad_from, bad_to; /* in these steps */
-    uint64_t after;            /* steps that were heard of */
+    uint64_t after;            /* steps that were reported */
 };
 
 static enum ps_err
@@ -81,7 +81,7 @@ refused_run(struct refused_worker *w, uint64_t until)
     return ps_strategy_run(w->strategy, until, &(struct ps_strategy_calls){refused_step, refused_after, w}, &error);
 }
 
-/* What is refused on one shard is nothing to the other. */
+/* A refusal on one shard does not affect the other. */
 static void
 assert_apart(const char *a, const char *b)
 {
@@ -175,7 +175,7 @@ START_TEST(a_step_that_is_refused_is_over_and_the_next_run_goes_on_behind_it)
 {
     const struct refused_way *way = &ways[_i];
     struct refused_worker w = refused_begin(way, 1, 0);
-    float other = way->seen_here ? 0 : 1; /* what the step has brought to the variable that was not refused */
+    float other = way->seen_here ? 0 : 1; /* the step's change of the variable that was not refused */
 
     w.bad = NAN;
     w.bad_from = BAD_STEP;
@@ -194,7 +194,7 @@ START_TEST(a_step_that_is_refused_is_over_and_the_next_run_goes_on_behind_it)
 }
 END_TEST
 
-/* Each gradient is finite, and what the worker's own optimizer makes of them is not. */
+/* Each gradient is finite, and the result of the worker's own optimizer is not. */
 START_TEST(a_round_that_is_refused_is_over_and_the_next_one_begins_with_the_shards_values)
 {
     const struct refused_way way = {"local_sgd", PS_SYNC, "", PS_COMPRESS_NONE, 2, false};

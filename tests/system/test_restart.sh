@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Workers that are killed with signal 9 in mid-training and started again by psrun, in every mode: the run ends well, and
-# what was started again took part. Prints TAP; tap.sh says which executables are used.
+# Workers that are killed with signal 9 in mid-training and started again by psrun, in every mode: the run ends well,
+# and restarted workers took part. Prints TAP; tap.sh says which executables are used.
 #
 # Helpers are called by name (SC2317).
 # shellcheck disable=SC2317
@@ -52,9 +52,9 @@ kill_worker() {
   ok $? "and its successor joins in the midst of the training, at clock $clock of $STEPS"
 }
 
-# finish WORKERS: the run ends, and at least so many workers stand where the training ends. Who was killed goes on with its
-# own data from the clock of the slowest: where that lay behind its own, it is done a few clocks earlier; a step that it
-# lost it does again, and the others tick on meanwhile.
+# finish WORKERS: the run ends, and at least so many workers stand where the training ends. A killed worker goes on with
+# its own data from the clock of the slowest: where that lay behind its own, it is done a few clocks earlier; it repeats
+# a lost step, and the others tick on meanwhile.
 finish() {
   local clocks
   wait "$psrun"

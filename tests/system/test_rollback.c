@@ -1,6 +1,6 @@
-/* Workers of libpsclient through a shard's loss of power: it comes back from its last save and what was durable since,
- * each worker is told exactly how many of its pushes are gone, and training goes on in every mode: no call hangs, none
- * fails. What the blocks hold at the end agrees with what was told. */
+/* Workers of libpsclient through a shard's loss of power: it comes back from its last save and the durable pushes
+ * since, each worker is told exactly how many of its pushes are gone, and training goes on in every mode: no call
+ * hangs, none fails. The blocks at the end agree with these reports. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -136,7 +136,7 @@ worker_main(void *arg)
     if ((w->err = open_worker(w, &client, &var)) == PS_OK)
         w->err = run_worker(w, client, var);
     if (w->err != PS_OK)
-        come_to(w, STEPS); /* nobody need wait for it */
+        come_to(w, STEPS); /* no worker needs to wait for it */
     ps_client_close(client);
     return NULL;
 }
@@ -167,7 +167,7 @@ save_all(void)
     ps_client_close(c);
 }
 
-/* What the blocks of each shard hold: the same in all elements. */
+/* The values in the blocks of each shard: the same in all elements. */
 static void
 read_shards(float values[SHARDS])
 {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Tokens and TLS together, as they are deployed: certificates of deploy/make-certs.sh, tokens in a file, real processes.
-# Who has both trains, on shards and in groups, here and on other machines; who lacks either gets nothing; and both are
-# renewed while a training goes on. Prints TAP; tap.sh says which executables are used.
+# A client with both trains, on shards and in groups, here and on other machines; one without either gets nothing; and
+# both are renewed while a training goes on. Prints TAP; tap.sh says which executables are used.
 #
-# The workers' own variables are for their shells (SC2016); helpers are called by name (SC2317); what ran is long, and its status
-# is asked for below it (SC2181).
+# The workers' own variables are for their shells (SC2016); helpers are called by name (SC2317); commands are long, and
+# their status is checked below them (SC2181).
 # shellcheck disable=SC2016,SC2181,SC2317
 set -uo pipefail
 
@@ -65,7 +65,7 @@ tls() {
 
 secret >"$work/http-token"
 
-# scrape CA [CURL'S OPTIONS...]: what shard 0 tells who watches.
+# scrape CA [CURL'S OPTIONS...]: shard 0's answer to a watcher.
 scrape() {
   local ca=$1
   shift
@@ -143,7 +143,7 @@ if command -v curl >/dev/null; then
   ok $? "and gets nothing without either"
 fi
 
-# nothing SENTENCE WHY TOKEN CA CERT: neither a training nor a question gets anything but why.
+# nothing SENTENCE WHY TOKEN CA CERT: neither a training nor a query gets anything but the reason.
 unknown='does not know the CA of our certificate'
 nothing() {
   local sentence=$1 why=$2
@@ -167,7 +167,7 @@ hang_up() { kill -HUP "${psds[@]}"; }
 logged() { [ "$(grep -c "$1" "$work/log-0")" -ge "$2" ] && [ "$(grep -c "$1" "$work/log-1")" -ge "$2" ]; }
 read_again='certificate, key and CA were read again'
 
-# The other cluster's CA is the next one. First both are believed, and both tokens taken, while a training goes on.
+# The other cluster's CA is the next one. First both are trusted, and both tokens accepted, while a training goes on.
 cat "$certs/ca.pem" "$other/ca.pem" >"$work/both.pem"
 new=w2:train:$(secret)
 echo "$new" >"$work/new"
@@ -233,7 +233,7 @@ as "$work/token" "$certs" "$certs" "$PSRUN" --shards 2 --workers 2 "${options[@]
 [ $? -eq 0 ] && says out 'held-out accuracy'
 ok $? "and so do those that meet at a shard"
 
-# One of them is another's: it is not let into the group, which cannot form, and says so.
+# One of them belongs to another cluster: it is not let into the group, which cannot form, and reports that.
 stranger='[ "$PSD_TASK" = 0 ] || export "$1"; shift; exec "$@"'
 as "$work/token" "$certs" "$certs" "$PSRUN" --shards 0 --workers 2 -- sh -c "$stranger" sh PSD_TOKEN="$(cat "$work/wrong")" "${group[@]}"
 [ $? -ne 0 ] && says err 'DENIED\|only who proves to have' && ! says out 'held-out accuracy'

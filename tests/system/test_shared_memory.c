@@ -1,5 +1,5 @@
-/* Shared memory between a worker and its shard: it is used where it can be had, and where it cannot nothing else
- * changes. And intruders: whoever writes there while psd reads gets nothing but the end of its own connection. */
+/* Shared memory between a worker and its shard: it is used where possible, and otherwise nothing else changes. And
+ * intruders: a peer that writes there while psd reads gets nothing but the end of its own connection. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -226,7 +226,7 @@ START_TEST(memory_that_is_not_there_is_done_without)
 }
 END_TEST
 
-/* Called from elsewhere, a shard takes no memory, and looks at none. */
+/* A shard takes no memory from a peer on another machine, and looks at none. */
 START_TEST(an_offer_from_elsewhere_is_refused)
 {
     ps_client *c;
@@ -317,7 +317,7 @@ START_TEST(positions_that_cannot_be_end_the_connection)
 }
 END_TEST
 
-/* Frames into the ring, by one who does not wait for answers. Returns where the payload lies. */
+/* Frames into the ring, without waiting for answers. Returns the payload's place. */
 static uint8_t *
 put_frame(struct intruder *x, enum msg_type type, const ProtobufCMessage *m, const void *payload, size_t len)
 {
@@ -353,7 +353,7 @@ static struct {
     atomic_bool over;
 } scribbled;
 
-/* What was whole when it was checked is so no longer, and is again. */
+/* Makes payloads that were valid when checked invalid, and valid again. */
 static void *
 shared_memory_scribble(void *arg)
 {
@@ -423,7 +423,7 @@ START_TEST(who_writes_while_psd_reads_harms_nobody)
     var = probe_declare(&p, "w", SMALL);
     for (uint64_t round = 0; round < ROUNDS; round++)
         push_and_scribble(var, 100 + round, round % 3 == 1, round % 3 == 2);
-    probe_close(&p); /* it was told of all that came and went */
+    probe_close(&p); /* it was notified of all workers that came and went */
     ck_assert(probe_connect(&p, shards.address[0]));
     ck_assert(probe_hello(&p, 2, 6, false));
     ck_assert_uint_gt(probe_pull(&p, var, 0, value, SMALL), ROUNDS);

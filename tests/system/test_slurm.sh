@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# deploy/slurm/psd.sbatch with an srun and an scontrol that only play two nodes: its shards start and end, its workers
-# train, and what a checkpoint has is where the next job begins. Prints TAP; tap.sh says which executables are used.
+# deploy/slurm/psd.sbatch with an srun and an scontrol that simulate two nodes: its shards start and end, its workers
+# train, and the next job begins at the checkpoint. Prints TAP; tap.sh says which executables are used.
 #
-# Helpers are called by name (SC2317); what is written for others expands there (SC2016).
+# Helpers are called by name (SC2317); scripts written for others expand there (SC2016).
 # shellcheck disable=SC2016,SC2317
 set -uo pipefail
 
@@ -24,7 +24,7 @@ cat >"$work/bin/scontrol" <<'END'
 #!/bin/sh
 [ "$1 $2 $3" = "show hostnames $SLURM_JOB_NODELIST" ] && printf '%s\n' 127.0.0.1 127.0.0.2
 END
-# Deals tasks out over the nodes in turn, hands signals on, and knows no options but those that are used.
+# Distributes tasks over the nodes in turn, forwards signals, and knows no options but those that are used.
 cat >"$work/bin/srun" <<'END'
 #!/usr/bin/env bash
 while [[ $1 = --* ]]; do
@@ -57,7 +57,7 @@ exit "$worst"
 END
 chmod +x "$work"/bin/{srun,scontrol}
 
-# A number that nobody else has now: the ports come from it.
+# A number that no other job has now: the ports come from it.
 job=$((RANDOM + 1))
 live="/dev/shm/psd-$(id -u)/job-$job"
 trap 'cleanup; rm -rf "$live"-*' EXIT
@@ -72,7 +72,7 @@ submit() {
   env PSD_TEST_MARK="$mark" PATH="$work/bin:$PATH" SLURM_JOB_ID="$job" SLURM_JOB_NODELIST='127.0.0.[1-2]' \
     PSD_OPTIONS='--memory=64MiB --log-level=warning' "${variables[@]}" bash "$batch" "${@:2}" >"$work/out" 2>"$work/err" </dev/null
 }
-# What a job leaves.
+# The output of a job.
 left() {
   none_marked || echo "processes: $(marked)"
   ls -d "$live"-* 2>/dev/null

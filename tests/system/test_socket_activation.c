@@ -1,5 +1,5 @@
-/* Sockets that psd does not open itself: handed over as systemd does, by number and name. What this test holds stays
- * open while psd is ended and started again, so nobody is refused meanwhile. */
+/* Sockets that psd does not open itself: handed over as systemd does, by number and name. The sockets that this test
+ * holds stay open while psd is ended and started again, so no client is refused meanwhile. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -132,7 +132,7 @@ activation_end(int signal)
 START_TEST(what_is_handed_over_is_served)
 {
     shards_start_with(&shards, 1, activation_handing((int[]){http, local, tcp}, 3, "http:workers:psd@0.socket"));
-    ck_assert_str_eq(shards.address[0], unix_address); /* it tells the launcher so, in the order that they have */
+    ck_assert_str_eq(shards.address[0], unix_address); /* it reports them to the launcher, in their order */
     ck_assert(activation_answers(tcp_address));
     ck_assert(activation_answers(unix_address));
     ck_assert_int_eq(activation_health(), 200);
@@ -198,7 +198,7 @@ END_TEST
 static atomic_bool over;
 static atomic_int connected, refused;
 
-/* Connects again and again; reads to the end of the connection, by which psd is known to have had it. */
+/* Connects again and again; reads to the end of the connection, which shows that psd accepted it. */
 static void *
 activation_call(void *arg)
 {
@@ -254,7 +254,7 @@ END_TEST
 
 /* ---- What is none ---- */
 
-/* psd says so, and ends with the status for options that are not valid. */
+/* psd reports it, and ends with the status for invalid options. */
 static void
 activation_refuses(const int *fds, int len, const char *names, const char *sentence)
 {

@@ -1,7 +1,7 @@
 /* A psd that runs out of memory: any allocation of the process fails in turn, those of libuv, LMDB and protobuf-c too,
  * while a worker trains, and while psd starts; and so does any write to a socket. It goes on, or ends with a status and
- * a sentence: never by a signal, and nobody is left hanging. Whatever was acknowledged is there afterwards, and nothing
- * is counted twice.
+ * a sentence: never by a signal, and no client is left hanging. All that was acknowledged is there afterwards, and
+ * nothing is counted twice.
  *
  * There are too many for every run: a sample is taken, spread over all of them. PSD_TEST_ALL=1 takes each. */
 #include <inttypes.h>
@@ -112,7 +112,7 @@ starved_watch(void)
     }
 }
 
-/* All that it asks may fail; it comes to its end. */
+/* All its requests may fail; it still ends. */
 static struct starved_tally
 starved_work(void)
 {
@@ -226,7 +226,7 @@ work_well(void)
 /* _i: how many fail together. */
 START_TEST(psd_survives_any_allocation_that_fails_while_a_worker_trains)
 {
-    static const uint64_t together[] = {1, 3}, runs[] = {RUNS, RUNS / 4}; /* a newcomer may have to wait for seconds */
+    static const uint64_t together[] = {1, 3}, runs[] = {RUNS, RUNS / 4}; /* one may wait for seconds */
     uint64_t of = allocations_of(work_well), n;
 
     for (uint64_t i = 0; (n = starved_sample(i, runs[_i], of)) > 0; i++) {
@@ -282,7 +282,7 @@ static void
 setup_sockets(void)
 {
     setup_with("FAIL_IO_LIB", "FAIL_IO");
-    setenv("PSD_TRANSPORT", "tcp", 1); /* through shared memory nothing is written to sockets but bells */
+    setenv("PSD_TRANSPORT", "tcp", 1); /* through shared memory nothing is written to sockets but doorbells */
 }
 
 static off_t

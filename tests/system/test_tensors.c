@@ -1,6 +1,6 @@
 /* Device memory that is pushed and pulled, on the CPU and on a device whose memory the host cannot touch
- * (tests/unit/client/device/fake_module.c), against what host memory makes of the same: always the same bits. Then what
- * a strategy with shards makes of variables that stay on a device. */
+ * (tests/unit/client/device/fake_module.c), against the same with host memory: always the same bits. Then a strategy
+ * with shards whose variables stay on a device. */
 #include <math.h>
 #include <signal.h>
 
@@ -250,7 +250,7 @@ START_TEST(small_neighbours_share_a_piece)
 }
 END_TEST
 
-/* What was copied early is not copied again, and what was forgotten is. */
+/* Pieces that were copied early are not copied again, and forgotten ones are. */
 START_TEST(gradients_that_are_ready_leave_the_device_early)
 {
     struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
@@ -344,7 +344,7 @@ signal_all(int number)
         ck_assert_int_eq(kill(shards.pids[i], number), 0);
 }
 
-/* The wait ends, not what was started; and the blocking forms end both. */
+/* The wait ends, not the operation; the blocking calls end both. */
 START_TEST(a_deadline_ends_the_wait_and_names_the_shard)
 {
     struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
@@ -477,7 +477,7 @@ START_TEST(what_makes_no_sense_is_refused)
 }
 END_TEST
 
-/* Who frees what is under way gives it up: host memory is not read after that. */
+/* Freeing an operation under way gives it up: host memory is not read after that. */
 START_TEST(what_is_under_way_can_be_freed)
 {
     struct tensors_worker w = tensors_start("train", device_names[_i], "sgd:learning_rate=1", 1, NULL);
@@ -510,7 +510,7 @@ tensors_step(void *arg, struct ps_replica *r, struct ps_error *e)
     struct tensors_training *t = arg;
     uint64_t first = r->batch * KIT_BATCH + r->first;
     struct ps_batch batch = {.rows = r->rows, .x = strategy_x + first * KIT_INPUTS, .labels = strategy_labels + first};
-    bool poisoned = r->local == 0 && t->poisoned == r->step + 1; /* no other replica looks, which may run beside it */
+    bool poisoned = r->local == 0 && t->poisoned == r->step + 1; /* not the others, which may run beside it */
     float wrong[KIT_BATCH * KIT_INPUTS] = {poisoned ? NAN : 1};
     enum ps_err err;
 
@@ -605,8 +605,8 @@ START_TEST(variables_on_a_device_have_the_bits_of_those_in_host_memory)
 }
 END_TEST
 
-/* parameter_server: that step is over; what of its gradients was in other pushes counts. local_sgd: it was refused
- * here, and is done again. */
+/* parameter_server: that step is over; those of its gradients that were in other pushes count. local_sgd: it was
+ * refused here, and is done again. */
 START_TEST(a_gradient_that_is_not_finite_ends_a_run_and_the_next_goes_on)
 {
     const char *name = strategies[_i];

@@ -1,6 +1,6 @@
-/* TLS as it is run: real psd, libpsclient, groups and psctl over it; and intruders, who get nothing: no certificate, an
- * old one, another cluster's, another version of TLS, none of it, half of it, silence, and records of their own making.
- * Certificates are made here, with times counted from now. */
+/* TLS as it is run: real psd, libpsclient, groups and psctl over it; and intruders, which get nothing: no certificate,
+ * an old one, another cluster's, another version of TLS, none of it, half of it, silence, and records of their own
+ * making. Certificates are made here, with times counted from now. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -94,7 +94,7 @@ open_worker(const char *addresses, uint32_t task, const struct ps_client_options
     return c;
 }
 
-/* It is refused long before any time-out, as what it is. */
+/* It is refused long before any time-out, with the true reason. */
 static void
 tls_refused(const char *addresses, const struct ps_client_options *o, const char *text)
 {
@@ -164,13 +164,13 @@ START_TEST(workers_train_over_it)
         c = open_worker(by_name, 0, &o);
         ps_client_close(c);
     }
-    o.tls_name = "localhost"; /* whatever it is found by */
+    o.tls_name = "localhost"; /* whatever address it is found by */
     c = open_worker(shards.address[1], 0, &o);
     ps_client_close(c);
 }
 END_TEST
 
-/* The environment tells programs that do not ask. */
+/* The environment configures programs that do not set these options. */
 START_TEST(the_environment_says_so)
 {
     struct ps_client_options o = {.transport = PS_TRANSPORT_TCP};
@@ -187,7 +187,7 @@ START_TEST(the_environment_says_so)
 }
 END_TEST
 
-/* The handshake has shown who is there; then frames lie in memory, and the stream carries bells. */
+/* The handshake has proved the identity; then frames lie in memory, and the stream carries doorbells. */
 START_TEST(memory_is_shared_after_the_handshake)
 {
     struct ps_client_options o = tls_believing("ca.pem");
@@ -198,7 +198,7 @@ START_TEST(memory_is_shared_after_the_handshake)
     c = open_worker(shards.addresses, 0, &o);
     ck_assert_int_gt(shards_maps(), 0);
     tls_train(c, "w");
-    usleep(1000); /* both sides have gone to sleep, or not: either is to work */
+    usleep(1000); /* both sides have gone to sleep, or not: either must work */
     tls_train(c, "v");
     ps_client_close(c);
 }
@@ -279,7 +279,7 @@ START_TEST(a_worker_finds_its_shard_again)
 }
 END_TEST
 
-/* ---- Who does not come together ---- */
+/* ---- Peers that do not match ---- */
 
 START_TEST(who_is_no_shard_of_ours_is_not_spoken_to)
 {
@@ -336,7 +336,7 @@ tls_dial(const char *address)
     return fd;
 }
 
-/* Whatever it still says: then it closes. */
+/* Whatever it still sends: then it closes. */
 static void
 hears_the_end(int fd)
 {
@@ -444,7 +444,7 @@ START_TEST(half_a_handshake_and_none_of_it_end)
 }
 END_TEST
 
-/* What is no record, a record of somebody else, a frame without TLS. */
+/* Bytes that are no record, a record of another connection, a frame without TLS. */
 static const char *const garbage[] = {"garbage, and no end of it", "\x17\x03\x03\x01\x00garbage in what looks like one",
                                       "PSD1\x06\0\x0f\0"};
 
@@ -466,7 +466,7 @@ START_TEST(garbage_after_the_handshake_ends_it)
 }
 END_TEST
 
-/* Who speaks TLS but no frames is told as anybody is. */
+/* A peer that speaks TLS but no frames gets the same error as any other. */
 START_TEST(bytes_that_are_no_frames_are_answered_within)
 {
     struct raw r;
@@ -480,13 +480,13 @@ START_TEST(bytes_that_are_no_frames_are_answered_within)
     ck_assert_int_gt(n = SSL_read(r.ssl, answer, sizeof answer), 0);
     ck_assert(memmem(answer, (size_t)n, "this looks like HTTP", 20) != NULL);
     ck_assert_int_le(SSL_read(r.ssl, answer, sizeof answer), 0);
-    ck_assert_int_eq(SSL_get_error(r.ssl, 0), SSL_ERROR_ZERO_RETURN); /* it has said that this was all */
+    ck_assert_int_eq(SSL_get_error(r.ssl, 0), SSL_ERROR_ZERO_RETURN); /* it has closed the TLS stream properly */
     raw_close(&r);
     close(r.fd);
 }
 END_TEST
 
-/* One more than there may be: the oldest goes, and who comes is served. */
+/* One more than there may be: the oldest is closed, and the new one is served. */
 START_TEST(silent_newcomers_hold_nobody_off)
 {
     static int fd[TLS_LISTENER_HANDSHAKES_MAX + 1];
@@ -508,7 +508,7 @@ START_TEST(silent_newcomers_hold_nobody_off)
 }
 END_TEST
 
-/* A server with an old certificate, which psd itself would not be: it shakes hands once. */
+/* A server with an old certificate, which psd itself would not use: it shakes hands once. */
 static void *
 serve_old(void *arg)
 {
@@ -720,7 +720,7 @@ END_TEST
 START_TEST(openssl_s_client_agrees)
 {
     if (shards_shell("command -v openssl >/dev/null") != 0)
-        return; /* the library's peers above say the same */
+        return; /* the library's peers above show the same */
     tls_start(1, OPTIONS(NULL));
     ck_assert_int_eq(shards_shell("openssl s_client -connect %s -CAfile %s -verify_return_error -verify_ip 127.0.0.1 "
                                   "</dev/null >%s/out 2>&1",

@@ -10,7 +10,7 @@
 
 #define SHARDS  2
 #define BLOCKS  3000 /* elements: some blocks on each shard */
-#define SOON_MS 400  /* by then nothing has come that waits for a worker */
+#define SOON_MS 400  /* by then no answer has come that waits for a worker */
 
 static struct shards shards;
 static struct ps_error error;
@@ -101,7 +101,7 @@ START_TEST(late_starter_in_ssp_is_waited_for_from_clock_0)
 }
 END_TEST
 
-/* _i: who starts first in the second round. */
+/* _i: the worker that starts first in the second round. */
 START_TEST(job_that_runs_again_waits_for_all_again_whatever_is_killed)
 {
     struct ps_client_options sync = {.mode = PS_SYNC};

@@ -29,12 +29,12 @@ enum {
     FAILED = 3,
     PATIENCE_MS = 60000,
     HELD_AT = 5,
-    LATE_MS = 1200 /* longer than others wait before they look whether one of them is ahead */
+    LATE_MS = 1200 /* longer than others wait before they check whether one of them is ahead */
 };
 
 static struct shards shards;
 
-/* What a worker leaves for the test to look at. */
+/* A worker's results, for the test to check. */
 struct totals_left {
     uint64_t rows, meetings; /* as of the last one */
     double metrics[METRICS];
@@ -72,7 +72,7 @@ totals_teardown(void)
 
 /* ---- A worker ---- */
 
-static unsigned sums_before; /* questions for sums until one that is held up; 0: none is */
+static unsigned sums_before; /* requests for sums until one that is held up; 0: none is */
 
 enum ps_err __real_step_barrier_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums,
                                      bool *known, struct ps_error *e);
@@ -96,7 +96,7 @@ struct totals_way {
     enum ps_mode mode;
     bool often; /* all meet after each step; else only in the end */
     bool late;  /* worker 1 comes late to one of the meetings */
-    bool held;  /* at one of them all are held up between hearing that it has opened and asking for the sums */
+    bool held;  /* at one of them all are held up between the notice that it has opened and the request for the sums */
     useconds_t pace_us;
 };
 
@@ -132,7 +132,7 @@ totals_after(void *arg, const struct ps_step_done *done, struct ps_error *error)
     return write(w->tell, "!", 1) == 1 ? PS_OK : ps_fail(error, PS_ERR_IO, "nobody listens");
 }
 
-/* They are exactly what there was to train on in all steps before this one. */
+/* They are exactly the rows of all steps before this one. */
 static enum ps_err
 check_totals(const struct totals_worker *w, uint64_t steps, uint64_t each, struct ps_error *e)
 {
@@ -154,15 +154,14 @@ check_totals(const struct totals_worker *w, uint64_t steps, uint64_t each, struc
     return PS_OK;
 }
 
-/* Who comes in another's place does not know whether that one has met the others after its last step: it meets first.
- */
+/* A replacement does not know whether its predecessor has met the others after its last step: it meets first. */
 static enum ps_err
 meet_first(const struct totals_worker *w, ps_strategy *s, struct ps_error *e)
 {
     return w->way->often && ps_strategy_step(s) > 0 ? ps_strategy_meet(s, e) : PS_OK;
 }
 
-/* In async who joins late goes on where the others are: none of them takes a step before all have joined. */
+/* In async a worker that joins late goes on where the others are: none of them takes a step before all have joined. */
 static void
 await_others(void)
 {
@@ -283,7 +282,7 @@ start_all(struct totals_crowd *c, const struct totals_way *way)
         start_worker(c, i);
 }
 
-/* The worker does so many more steps, and goes on meanwhile: what is done to it then finds it anywhere in one. */
+/* The worker does so many more steps, and goes on meanwhile: a later fault finds it anywhere in one. */
 static void
 await_steps(const struct totals_crowd *c, uint32_t task, uint32_t steps)
 {
@@ -304,7 +303,7 @@ kill_worker(struct totals_crowd *c, uint32_t task)
     close(c->hear[task]);
 }
 
-/* All end well, and so with the totals that there must be. Their pipes hold all that they say: a byte for each step. */
+/* All end well, and so with the right totals. Their pipes hold all that they write: a byte for each step. */
 static void
 await_all(struct totals_crowd *c)
 {
@@ -320,7 +319,7 @@ await_all(struct totals_crowd *c)
     }
 }
 
-/* It stands still now and then until it has ended: the others must not get ahead of what it asks for. */
+/* It stands still now and then until it has ended: the others must not get ahead of the totals that it asks for. */
 static void
 hold_up(const struct totals_crowd *c, uint32_t task)
 {
@@ -352,7 +351,7 @@ START_TEST(every_meeting_finds_what_all_workers_have_done)
     await_all(&c);
     for (uint32_t task = 0; task < WORKERS; task++) {
         ck_assert_uint_eq(left[task].meetings, EPOCHS * (uint64_t)((ROWS + BATCH - 1) / BATCH));
-        ck_assert_uint_lt(left[task].own_rows, EPOCHS * ROWS); /* nobody has done it all */
+        ck_assert_uint_lt(left[task].own_rows, EPOCHS * ROWS); /* no worker has done all of it */
         own += left[task].own_rows;
     }
     ck_assert_uint_eq(own, EPOCHS * ROWS);
@@ -426,7 +425,7 @@ START_TEST(a_worker_and_a_shard_killed_together_lose_and_double_nothing)
 }
 END_TEST
 
-/* All have been let go, and none has asked yet what it came to. */
+/* All have been released, and none has asked for the sums yet. */
 START_TEST(a_shard_that_loses_its_power_in_a_meeting_has_it_again)
 {
     const struct totals_way way = {many[_i], modes[_i], .often = true, .held = true};
@@ -442,7 +441,7 @@ START_TEST(a_shard_that_loses_its_power_in_a_meeting_has_it_again)
 }
 END_TEST
 
-/* Where all wait at the same clock, nobody ticks without a gradient. */
+/* Where all wait at the same clock, no worker ticks without a gradient. */
 START_TEST(who_comes_late_to_a_meeting_changes_no_bit_of_the_model)
 {
     const struct totals_way way = {"parameter_server", PS_SYNC, .often = true},
@@ -534,7 +533,7 @@ START_TEST(a_client_sets_and_asks)
     ck_assert_int_eq(ps_client_metrics(observer, 3, sums, -1, NULL), PS_OK);
     ck_assert(sums[0] == 13 && sums[1] == 0.75 && sums[2] == 7);
 
-    step_with(a, 2, (double[]){NAN, 1}); /* what is no number in the middle of others */
+    step_with(a, 2, (double[]){NAN, 1}); /* NaN between other values */
     list = totals_listed(observer, 0, &report);
     ck_assert_uint_eq(json_array_size(list), 2);
     ck_assert(json_is_null(json_array_get(list, 0)) && json_real_value(json_array_get(list, 1)) == 1.5);
@@ -613,7 +612,7 @@ START_TEST(a_clients_metrics_have_names)
 }
 END_TEST
 
-/* The first document of `psctl top --json`, which goes on until nobody reads it. */
+/* The first document of `psctl top --json`, which goes on until its reader closes. */
 static json_t *
 totals_top(void)
 {
@@ -634,7 +633,7 @@ totals_top(void)
     return document;
 }
 
-/* What a shard says there of a job; NULL: nothing. */
+/* A shard's entry for a job there; NULL: none. */
 static json_t *
 job_on(json_t *document, size_t shard, const char *name)
 {
@@ -655,7 +654,7 @@ struct named {
     double value;
 };
 
-/* Shard 0 tells these pairs, in their order; the other one has none to tell. */
+/* Shard 0 reports these pairs, in their order; the other one reports none. */
 static void
 ck_assert_top_tells(const char *job, size_t n, const struct named *want)
 {
@@ -678,7 +677,7 @@ ck_assert_top_tells(const char *job, size_t n, const struct named *want)
     json_decref(document);
 }
 
-/* Over all workers, whoever named them; with whatever a name may hold; and after a crash. */
+/* Over all workers, whichever named them; with any characters that a name may hold; and after a crash. */
 START_TEST(psctl_top_tells_what_the_metrics_are_called)
 {
     static const char odd[] = "lo\"ss \\ \xc3\xa9", *const names[] = {"rows", odd, "hits"};

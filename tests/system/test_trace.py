@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""psctl trace and psrun --trace: what workers and shards write is whole, what lies in it nests, and the table knows who
-waits for whom. Nobody's speed is looked at: the slow worker waits until the shards say that the others wait. Prints TAP.
-PSRUN_BIN, PSCTL_BIN and TRACE_WORKER_BIN name the programs."""
+"""psctl trace and psrun --trace: the files of workers and shards are complete, their slices nest, and the table knows
+which worker waits for which. Speed does not matter: the slow worker waits until the shards report that the others wait.
+Prints TAP. PSRUN_BIN, PSCTL_BIN and TRACE_WORKER_BIN name the programs."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def check_mode(mode, directory):
 
 
 def check_live(directory):
-    """The program that psrun runs asks the shards that it has."""
+    """The program that psrun runs asks the shards of the run."""
     output = os.path.join(directory, "live.json")
     script = '"$0" async && exec "$1" trace --json --output "$2"'
     ran = run(PSRUN, "--no-prefix", "--shards", "2", "--", "sh", "-c", script, WORKER, PSCTL, output)

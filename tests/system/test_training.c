@@ -18,14 +18,14 @@
 
 enum { WORKERS = 3, PARAMS_MAX = PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX, FLOATS_MAX = 20000, LEASE_MS = 1000 };
 
-/* What the workers leave for the test to look at. */
+/* The workers' results, for the test to check. */
 struct training_shared {
     float weights[FLOATS_MAX]; /* pulled by worker 0 after the last step */
     uint64_t clock[WORKERS], rejoins[WORKERS];
     uint64_t updates; /* of the first block, at the end */
     struct ps_network_result held_out;
     float evaluated[FLOATS_MAX]; /* what the evaluator read after the end */
-    uint64_t evaluations;        /* before it, at different versions of the model */
+    uint64_t evaluations;        /* before the end, at different versions of the model */
 };
 static struct training_shared *shared;
 
@@ -63,7 +63,7 @@ new_network(ps_device *device, const struct digits_options *o, ps_network **out,
     return model_new(device, o->layers, &data, data.classes, 128, o->seed, out, e);
 }
 
-/* One computing thread: the same bits in every process, whatever the machine has. */
+/* One computing thread: the same bits in every process, whatever the machine. */
 static enum ps_err
 open_worker(struct training_job *j, const struct digits_options *o, uint32_t task, uint32_t lease_ms,
             struct ps_error *e)
@@ -106,11 +106,11 @@ training_work(struct training_job *j, struct ps_error *e)
     return PS_OK;
 }
 
-/* What happens to a worker in mid-training. */
+/* The fate of a worker in mid-training. */
 enum training_fate {
     LIVES,
-    CRASHES, /* disappears without a word, with status CRASHED */
-    SLEEPS   /* stops until somebody continues it */
+    CRASHES, /* exits without goodbye, with status CRASHED */
+    SLEEPS   /* stops until the test continues it */
 };
 enum { FATE_CLOCK = 100, CRASHED = 77 };
 
@@ -173,7 +173,7 @@ await_worker(pid_t pid, int want)
 
 /* ---- The evaluator ---- */
 
-/* What it says through the pipe. */
+/* What it writes into the pipe. */
 enum { LOOKED = 'l', SAW_THE_END = 'e' };
 
 static void
@@ -196,7 +196,7 @@ evaluator_attach(ps_client *client, const ps_network *network, ps_var *vars[], b
     }
 }
 
-/* The model of now, on the held-out data. */
+/* The present model, on the held-out data. */
 static void
 evaluate_now(ps_client *client, ps_network *network, ps_var *vars[])
 {
@@ -218,7 +218,7 @@ evaluator_says(int fd, char word)
         _exit(1);
 }
 
-/* Its process: TF_CONFIG says what it is, and nothing about the job but its name. It looks at the model again and again
+/* Its process: TF_CONFIG gives its role, and nothing about the job but its name. It reads the model again and again
  * until a byte comes, and then once more. */
 static _Noreturn void
 evaluator_main(const struct digits_options *o, int say, int hear)
@@ -374,7 +374,7 @@ reference_finish(struct training_reference *r)
     ps_network_free(r->network);
 }
 
-/* What worker w would push in this step. */
+/* The gradients that worker w would push in this step. */
 static void
 reference_gradient(struct training_reference *r, uint32_t w, uint64_t epoch, uint64_t step)
 {
@@ -513,8 +513,8 @@ START_TEST(a_worker_that_crashed_is_replaced_in_mid_training)
     pids[2] = start_worker(&o, 2, LIVES);
     for (uint32_t i = 0; i < WORKERS; i++)
         await_worker(pids[i], 0);
-    /* More when the others went on without it; in ssp less when it was ahead of them: the clock of who comes begins at
-     * the slowest one, its data where that of the one before ended. */
+    /* More when the others went on without it; in ssp less when it was ahead of them: a joining worker's clock begins
+     * at the slowest one, its data where that of the process before ended. */
     ck_assert_uint_ge(shared->clock[2] + (_i == 1 ? 3 : 0), 16 * o.epochs);
     if (_i == 1)
         ck_assert_uint_eq(shared->updates, WORKERS * 16 * o.epochs); /* every slice counted once */
@@ -522,7 +522,7 @@ START_TEST(a_worker_that_crashed_is_replaced_in_mid_training)
 }
 END_TEST
 
-/* Silent past its lease, it no longer holds the others up; when it wakes it is told, joins again, and goes on. */
+/* Silent past its lease, it no longer holds the others up; when it wakes it is notified, joins again, and goes on. */
 START_TEST(a_worker_whose_lease_lapsed_joins_again)
 {
     struct digits_options o = options_for(_i == 0 ? "--strategy sync" : "--strategy ssp --bound 3");
@@ -539,7 +539,7 @@ START_TEST(a_worker_whose_lease_lapsed_joins_again)
     ck_assert_int_eq(kill(pids[2], SIGCONT), 0);
     await_worker(pids[2], 0);
     ck_assert_uint_ge(shared->clock[2], 16 * o.epochs); /* more when the others went on without it */
-    ck_assert_uint_ge(shared->rejoins[2], 1); /* a machine that has little time for it may let it sleep again */
+    ck_assert_uint_ge(shared->rejoins[2], 1);           /* on a busy machine its lease may lapse again */
 }
 END_TEST
 

@@ -1,7 +1,8 @@
-/* Workers of multi_worker_mirrored that are killed in the middle: the others go on, without being started anew, without
- * the one that was lost or with its replacement; or they end with an error that names it, where that was asked for.
+/* Workers of multi_worker_mirrored that are killed in the middle: the others go on, without being started again,
+ * without the one that was lost or with its replacement; or they end with an error that names it, where that was asked
+ * for.
  *
- * Workers are processes. They meet at a shard, or, where there are none, at each other. */
+ * Workers are processes. They meet at a shard or, without shards, among themselves. */
 #include <arpa/inet.h>
 #include <math.h>
 #include <netinet/in.h>
@@ -23,7 +24,7 @@
 
 enum { WORKERS = 3, FLOATS_MAX = 20000, REACHED = 12, PATIENCE_S = 60, FAILED = 3 };
 
-/* What a worker leaves for the test to look at. */
+/* A worker's results, for the test to check. */
 struct worker_lost_left {
     float weights[FLOATS_MAX];
     size_t len, correct;
@@ -57,7 +58,7 @@ struct worker_lost_life {
     bool until_all; /* not until the last step, but 20 more than when all were there again */
     bool dies;      /* it will be killed, and waits for that if it has not been when its training is done */
     uint32_t task;
-    int tell; /* where it says that it has come to step REACHED, and that one is missing */
+    int tell; /* where it reports that it has reached step REACHED, and that a worker is missing */
 };
 
 static enum ps_err
@@ -73,11 +74,11 @@ worker_lost_tell(const struct worker_lost_life *l, struct ps_error *e)
     return write(l->tell, "!", 1) == 1 ? PS_OK : ps_fail(e, PS_ERR_IO, "nobody listens");
 }
 
-/* One is missing, then all are here; the step at which that is seen is the same for all. */
+/* One is missing, then all are there; all notice it at the same step. */
 static enum ps_err
 run_until_all(struct train *t, const struct worker_lost_life *l, struct ps_error *e)
 {
-    bool missing = ps_strategy_step(t->strategy) > REACHED; /* who comes so late was missing itself */
+    bool missing = ps_strategy_step(t->strategy) > REACHED; /* a worker that comes so late was missing itself */
     enum ps_err err = PS_OK;
 
     while (err == PS_OK && !(missing && ps_strategy_workers(t->strategy) == WORKERS)) {
@@ -176,7 +177,7 @@ start_all(struct worker_lost_crowd *c, struct worker_lost_life life, uint32_t vi
     }
 }
 
-/* It says something, and goes on: what is done to it then finds it anywhere in a step. */
+/* It reports and goes on: a later fault finds it anywhere in a step. */
 static void
 await_word(const struct worker_lost_crowd *c, uint32_t task)
 {
@@ -215,7 +216,7 @@ end_all(struct worker_lost_crowd *c, int want)
     }
 }
 
-/* In the place of the shard that was killed: somebody who turns so many away. */
+/* In the place of the shard that was killed: a listener that turns so many connections away. */
 static void
 turn_away(uint32_t count)
 {
@@ -257,8 +258,8 @@ assert_one_model(const struct worker_lost_crowd *c)
 
 /* ---- Tests ---- */
 
-/* _i: who is killed; 0 is the chief. Not much is left to do when all rows count once in every step: the weights are
- * those of one process, but for the order in which floats are added up. */
+/* _i: the worker that is killed; 0 is the chief. Not much is left to do when all rows count once in every step: the
+ * weights are those of one process, but for the order in which floats are added up. */
 START_TEST(the_others_go_on_without_the_one_that_was_killed)
 {
     struct worker_lost_life life = {.arguments = "--epochs 6 --optimizer momentum --seed 5"};
@@ -306,7 +307,7 @@ START_TEST(the_model_is_as_accurate_when_a_worker_was_killed)
 }
 END_TEST
 
-/* The survivors wait for a replacement for as long as they were told to; with all there, nobody waits any more. */
+/* The survivors wait for a replacement for as long as configured; once all are there, they wait no longer. */
 START_TEST(a_replacement_goes_on_where_the_others_are)
 {
     struct worker_lost_life life = {.arguments =
@@ -348,8 +349,8 @@ START_TEST(a_worker_that_comes_back_late_is_taken_in)
 }
 END_TEST
 
-/* Where they meet is away when they look for the one that is missing: they go on, and take it in when both are there
- * again. */
+/* The shard where they meet is down when they look for the missing worker: they go on, and take it in when both are
+ * back. */
 START_TEST(the_others_go_on_while_the_place_to_meet_is_away)
 {
     struct worker_lost_life life = {.arguments = "--epochs 20000", .until_all = true};
@@ -407,7 +408,7 @@ START_TEST(with_lapse_fail_the_error_names_who_was_lost)
     start_all(&crowd, (struct worker_lost_life){.arguments = "--epochs 20000 --lapse fail"}, 1);
     kill_worker(&crowd, 1);
     end_all(&crowd, FAILED);
-    /* One of them may hear of the loss by way of the other, who is gone by then. */
+    /* One of them may learn of the loss from the other, which is gone by then. */
     ck_assert_int_eq(left[0].error.code, PS_ERR_STEP_FAILED);
     ck_assert_int_eq(left[2].error.code, PS_ERR_STEP_FAILED);
     ck_assert_msg(strstr(left[0].error.text, "worker 1 was lost in step") != NULL ||

@@ -2,8 +2,9 @@
  *
  *     trace_worker async|ssp|sync
  *
- * In ssp (bound 0) and sync worker 0 is slow: it goes on with a step only when the shards say that all the others have
- * been waiting for it for HELD_MS. So what everybody spends their time on does not hang on how fast this machine is. */
+ * In ssp (bound 0) and sync worker 0 is slow: it goes on with a step only when the shards report that all the others
+ * have been waiting for it for HELD_MS. So the time that each worker waits does not depend on the speed of this
+ * machine. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>

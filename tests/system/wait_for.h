@@ -1,4 +1,4 @@
-/* Waiting for what other processes do, in a Check test. */
+/* Waiting for other processes, in a Check test. */
 #ifndef TESTS_SYSTEM_WAIT_FOR_H
 #define TESTS_SYSTEM_WAIT_FOR_H
 
