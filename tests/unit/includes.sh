@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Who may include whom: the picture of server/README.md, held against what the compiler really read for each object.
-# ninja keeps that list, with all that came in by way of other headers. Then each header is compiled alone. Prints TAP.
+# Which files may include which: the picture of server/README.md, compared with the files that the compiler really read
+# for each object. ninja keeps that list, with indirect includes. Then each header is compiled alone. Prints TAP.
 set -uo pipefail
 
 root=${PSD_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 number=0
 failures=0
 
-# ok RESULT SENTENCE; a failure shows what is in $work/found.
+# ok RESULT SENTENCE; a failure shows the contents of $work/found.
 ok() {
   number=$((number + 1))
   if [ "$1" -eq 0 ]; then
@@ -95,8 +95,9 @@ forbid 'tools and examples include only the public headers of the client' "$tool
 
 # ---- each header alone ----
 
-# Not headers of their own: the one source of kernels, which each instruction set fills in before it includes it, and the
-# optimizers, which are parts of it; and the operations of a device module, which are told how kernels are run.
+# Not headers of their own: the one source of kernels, which each instruction set fills in before it includes it, and
+# the optimizers, which are parts of it; and the operations of a device module, whose includer defines how kernels are
+# run.
 template='*_kernels.h'
 operations=operations.h
 parts='*/common/core/optimizer/rules/*'

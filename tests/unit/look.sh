@@ -29,7 +29,7 @@ a_test() {
   echo "test('$1', find_program('$1.sh'), suite: '$2', protocol: '$3', timeout: ${5:-120}, is_parallel: false)" >>"$work/project/meson.build"
 }
 
-# looks COUNTS STATUS SENTENCE: what the project's tests add up to.
+# looks COUNTS STATUS SENTENCE: the totals of the project's tests.
 looks() {
   local status got
   rm -rf "$work/build" "$work/state"

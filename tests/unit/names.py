@@ -48,7 +48,7 @@ def sources(root):
 
 
 def tokens(text):
-    """(text, line, column) of what the compiler sees, without preprocessor lines."""
+    """(text, line, column) of each token that the compiler sees, without preprocessor lines."""
     line, start, directive, fresh = 1, 0, False, True
     for m in TOKEN.finditer(text):
         t = m.group()
@@ -98,7 +98,7 @@ def static_function(toks, i):
 
 
 def read(path, text):
-    """What one file defines: static functions and tags, as (name, line)."""
+    """The definitions in one file: static functions and tags, as (name, line)."""
     toks = list(tokens(text))
     functions, tags = [], []
     depth = 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# No C library's last bit is in a model: what computes may not ask the linker for a function whose result the standard
-# leaves open. Square roots, roundings and largest values are exact. Arguments: static libraries.
+# No C library's last bit is in a model: libraries that compute may not ask the linker for a function whose result the
+# standard leaves open. Square roots, roundings and largest values are exact. Arguments: static libraries.
 set -euo pipefail
 
 inexact='(exp|exp2|expm1|exp10|log|log2|log10|log1p|pow|cbrt|hypot|a?sinh?|a?cosh?|a?tanh?|atan2|sincos|erfc?|[lt]gamma)[fl]?'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The example of "Adding an optimizer" (common/core/optimizer/README.md) is a whole file: put where that says it goes, with the
-# row that it names, it compiles into every instruction set's kernels and computes what its head says.
+# The example of "Adding an optimizer" (common/core/optimizer/README.md) is a whole file: at the path that the README
+# gives, with the row that it names, it compiles into every instruction set's kernels and computes as its head says.
 set -uo pipefail
 
 root=$PSD_SOURCE_DIR

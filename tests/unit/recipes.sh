@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The examples of "Adding a layer" and "Adding a strategy" are whole files: put where their README says they go, with the
-# rows that it names, they compile, and do what they say. The arguments are the project's static libraries.
+# The examples of "Adding a layer" and "Adding a strategy" are whole files: at the paths that their README gives, with
+# the rows that it names, they compile and work as described. The arguments are the project's static libraries.
 set -uo pipefail
 
 root=$PSD_SOURCE_DIR

@@ -24,7 +24,7 @@ failures = 0
 
 
 def ok(found, sentence):
-    """found: what is wrong, []: nothing."""
+    """found: the errors, []: none."""
     global number, failures
     number += 1
     failures += bool(found)
@@ -70,7 +70,7 @@ def exported():
 
 
 def complaints_of(one, group):
-    """Of one group alone, whatever the others have."""
+    """The errors of one group alone, whatever the others have."""
     checker = check.Checker(headers)
     checker.group(one, group)
     return checker.found
@@ -138,7 +138,7 @@ def comments_are_whole():
 
 
 def half_filled():
-    """As an editor leaves it that fills one line and not those behind it."""
+    """As after an editor that fills one line and not those behind it."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "ps_client.h")
         text = read(next(one.path for one in headers if one.name == "ps_client.h"))

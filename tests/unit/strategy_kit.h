@@ -1,5 +1,5 @@
-/* What tests of strategies on devices share: a network, examples for it, and its parameters as variables, on the
- * devices or in host memory. What fails fails the running Check test. */
+/* Shared by tests of strategies on devices: a network, examples for it, and its parameters as variables, on the devices
+ * or in host memory. A failure fails the running Check test. */
 #ifndef TESTS_UNIT_STRATEGY_KIT_H
 #define TESTS_UNIT_STRATEGY_KIT_H
 

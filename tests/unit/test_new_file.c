@@ -1,5 +1,5 @@
-/* Files that appear whole or not at all: their modes, what a signal leaves, and that no thread's umask is touched. The
- * linker gives the code under test the umask() below. */
+/* Files that appear whole or not at all: their modes, the state after a signal, and that no thread's umask is touched.
+ * The linker gives the code under test the umask() below. */
 #include "client/tools/shared/new_file.h"
 
 #include <dirent.h>

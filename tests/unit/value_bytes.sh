@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a variable's values take and how it is cut is asked of common/core/model/cut.h and of the variable's kind, so that
-# a kind that is cut otherwise has one place for each side. Looks at the source; prints TAP.
+# The size of a variable's values and its cut are asked of common/core/model/cut.h and of the variable's kind, so that a
+# kind with another cut has one place for each side. Looks at the source; prints TAP.
 set -euo pipefail
 
 cd "${PSD_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"

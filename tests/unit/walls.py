@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Which folder may use which: walls.txt, held against what the sources include and what their objects ask the linker for.
+"""Which folder may use which: walls.txt, compared with the sources' includes and the symbols that their objects need.
 
-Also holds: every folder with sources has a row, no row may use one above it, what a row may use it does use, and few
-modules of server/core call each other in circles. A name that ends in / stands for that folder and all below it. Prints TAP. PSD_BUILD_DIR names a build folder; its objects are read
-where they were built, so a part that was left out (a sanitizer's CUDA module) is judged by its includes alone."""
+Also checks: every folder with sources has a row, no row may use one below it in the file, each row uses all that it
+may use, and few modules of server/core call each other in circles. A name that ends in / stands for that folder and
+all below it. Prints TAP. PSD_BUILD_DIR names a build folder; its objects are read where they were built, so a part
+that was left out (a sanitizer's CUDA module) is judged by its includes alone."""
 
 import json
 import os
@@ -18,8 +19,8 @@ TABLE = "tests/unit/walls.txt"
 TOPS = ("proto", "common", "server", "client")
 CIRCLES_MAX = 0.1  # of the modules of server/core
 
-# The record that the modules of server/core share, made of the records of all its folders: it is no folder's, has no code,
-# and says nothing of who calls whom. That the symbols say.
+# The record that the modules of server/core share, made of the records of all its folders: it belongs to no folder, has
+# no code, and does not show which module calls which. The symbols show that.
 RECORD = "server/core/shard_state.h"
 
 tests = failures = 0
@@ -91,7 +92,7 @@ def sources_of_objects():
 
 
 def symbols(path):
-    """What an object defines for others, and what it asks for."""
+    """The symbols that an object defines for others, and those that it asks for."""
     defined, asked = set(), set()
     for line in subprocess.run(["nm", "-P", path], capture_output=True, text=True, check=False).stdout.splitlines():
         name, kind = line.split()[:2]

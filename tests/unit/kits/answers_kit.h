@@ -1,4 +1,4 @@
-/* Answers of shards, as a test writes them, and what to look for in the text that shows them. */
+/* Answers of shards, as a test writes them, and a search in the text that shows them. */
 #ifndef TESTS_UNIT_KITS_ANSWERS_KIT_H
 #define TESTS_UNIT_KITS_ANSWERS_KIT_H
 

@@ -1,4 +1,4 @@
-/* What every unit test ends with: a main that runs one suite, and a seeded generator for random tests.
+/* The end of every unit test: a main that runs one suite, and a seeded generator for random tests.
  *
  * PSD_TEST_SEED chooses the seed of random tests (printed by each that uses it); CK_TAP_LOG_FILE_NAME=- prints TAP. */
 #ifndef TESTS_UNIT_KITS_CHECK_MAIN_H
@@ -12,7 +12,7 @@
 
 #define TEST_SEED_DEFAULT 20260101
 
-/* The seed for random tests; says it on stderr, so that a failure can be run again. */
+/* The seed for random tests; prints it on stderr, so that a failure can be run again. */
 static inline uint64_t
 test_seed(void)
 {

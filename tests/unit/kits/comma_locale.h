@@ -8,7 +8,7 @@
 
 #include "tests/unit/kits/check_main.h"
 
-/* From a source of its own, so that it takes no time. What localedef says of what is left out does not matter. */
+/* From a source of its own, so that it takes no time. localedef's complaints about missing parts do not matter. */
 static inline bool
 comma_locale_make(void)
 {
@@ -29,7 +29,8 @@ comma_locale_make(void)
     return made;
 }
 
-/* The program speaks it from here on. False, and a line that says so, where none can be had: nothing is shown then. */
+/* The program uses it from here on. False, and a line that says so, where there is none: the test then shows nothing.
+ */
 static inline bool
 comma_locale(void)
 {

@@ -1,9 +1,9 @@
-/* Each client's posts are a list; what is sent and not answered when a connection goes is sent again. */
+/* Each client's posts are a list; posts that are sent and not answered when a connection ends are sent again. */
 #include "tests/unit/kits/insist.h"
 
 #include <string.h>
 
-#define ROUNDS 40 /* more than calls fail in a row */
+#define ROUNDS 40 /* more than the calls that fail in a row */
 
 /* ---- Posting ---- */
 
@@ -187,7 +187,7 @@ code_of(const struct wire_msg *m)
     return m->type == MSG_DATA && m->u.data->n_code > 0 ? (enum ps_err)m->u.data->code[0] : PS_OK;
 }
 
-/* The connection ends: one of its posts asked for that. */
+/* The connection ends, as one of its posts asked. */
 static void
 take_end(struct insist_client *c, enum ps_err code, const char *text)
 {
@@ -252,7 +252,7 @@ say_hello(struct insist_client *c)
     kit_frame(k, c->conn, MSG_HELLO, k->next_request++, &m.base, NULL, 0);
 }
 
-/* What was answered is sent again, too, when the shard has not come that far: a tick, say, that overtook a push. */
+/* Answered posts are sent again, too, when the shard has not come that far: for example a tick that overtook a push. */
 static void
 take_welcome(struct insist_client *c, const struct kit_answer *a)
 {
@@ -263,14 +263,14 @@ take_welcome(struct insist_client *c, const struct kit_answer *a)
     c->met = c->welcome = true;
 }
 
-/* Whether it was welcomed; a new incarnation that was installed without hearing of it comes as another. */
+/* Whether it was welcomed; an incarnation whose welcome was lost comes back as another one. */
 static bool
 insist_meet(struct insist_client *c)
 {
     struct kit *k = c->x->k;
     struct kit_answer *a;
 
-    kit_turn(k); /* what the shard closed is gone */
+    kit_turn(k); /* connections that the shard closed are gone */
     c->welcome = false;
     kit_open(k, c->conn);
     if (k->open[c->conn] && !k->closed[c->conn])
@@ -304,7 +304,7 @@ must_come_again(const struct insist_client *c)
     return !c->gone && insist_waits(c) && !insist_connected(c);
 }
 
-/* True: something was said. */
+/* True: something was sent. */
 static bool
 insist_speak(struct insist_client *c)
 {

@@ -1,14 +1,14 @@
 /* Clients that insist, over a kit whose shard may fail: what they post is sent again, verbatim and in order, on a new
  * connection whenever theirs is lost, until it is answered; and again when the answer is that the shard was short of
- * memory or its store failed. It is their part of exactly once, without the rest of a client.
+ * memory or its store failed. It is the client's part of exactly once, without the rest of a client.
  *
  *     struct insist x = {.k = &kit};
  *     struct insist_client *w = insist_worker(&x, kit_job("train", PSD__MODE__SYNC, 2), 0);
  *     insist_push(w, var, 0, gradient, len);
- *     insist_all(&x);                          // fails when somebody is left without an answer
+ *     insist_all(&x);                          // fails when a request is left without an answer
  *     insist_finish(&x);
  *
- * The kit's calls that expect something of the shard are not for a shard that may fail. */
+ * The kit's calls that expect a certain answer are not for a shard that may fail. */
 #ifndef TESTS_UNIT_KITS_INSIST_H
 #define TESTS_UNIT_KITS_INSIST_H
 
@@ -17,7 +17,7 @@
 #define INSIST_CLIENTS 8
 #define INSIST_POSTS   64 /* of one client that are not forgotten yet */
 
-/* What was posted, and what became of it. */
+/* A post, and its outcome. */
 struct insist_post {
     enum msg_type type;
     uint8_t *meta;
@@ -28,7 +28,7 @@ struct insist_post {
     uint64_t request;
     bool sent, done;
     enum ps_err code;          /* of its answer */
-    enum ps_err expected;      /* what that must be */
+    enum ps_err expected;      /* the code that it must be */
     struct kit_answer *answer; /* that is no ACK; freed with the post */
 };
 
@@ -40,7 +40,7 @@ struct insist_client {
     uint64_t incarnation;
     bool met;     /* it was welcomed once: it resumes from then on */
     bool welcome; /* on this connection */
-    bool gone;    /* it says nothing more */
+    bool gone;    /* it sends nothing more */
     uint64_t seq, clock;
     uint64_t acked_through;
     struct insist_post posts[INSIST_POSTS];
@@ -49,13 +49,13 @@ struct insist_client {
 
 struct insist {
     struct kit *k;
-    bool together; /* what is posted goes out within one turn */
-    bool disk;     /* the redo log goes to disk at once */
+    bool together; /* all posts go out within one turn */
+    bool disk;     /* the redo log is on disk at once */
     bool saver;    /* saves and checkpoints that began are carried to their end */
     struct insist_client clients[INSIST_CLIENTS];
     size_t len;
     unsigned again;   /* connections made again */
-    uint64_t durable; /* what the shard was told of the disk */
+    uint64_t durable; /* what was reported to the shard of the disk */
 };
 
 struct insist_client *insist_worker(struct insist *x, const Psd__Job *job, uint32_t task);
@@ -82,7 +82,7 @@ struct insist_post *insist_pull(struct insist_client *c, uint32_t var, uint32_t 
 /* Send, connect, work and listen until all is answered, as it is expected; then what was posted is forgotten. */
 void insist_all(struct insist *x);
 
-/* The same without an end: until nobody can do anything more. */
+/* The same without an expected end: until no client can do anything more. */
 void insist_some(struct insist *x);
 
 /* One request of an observer, until it is answered with this type. The answer is the caller's. */

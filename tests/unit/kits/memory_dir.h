@@ -1,4 +1,4 @@
-/* Where tests put what a shard keeps in memory. */
+/* The directory in memory for the shards of tests. */
 #ifndef TESTS_UNIT_KITS_MEMORY_DIR_H
 #define TESTS_UNIT_KITS_MEMORY_DIR_H
 
@@ -8,10 +8,9 @@
 
 #include "common/core/base/base.h"
 
-#define MEMORY_DIR_BYTES (512 * MIB) /* that several shards want to see free */
+#define MEMORY_DIR_BYTES (512 * MIB) /* free memory that several shards require */
 
-/* /dev/shm; where that has no room (a container's often has 64 MiB) or is missing, /tmp: slower, and the same
- * otherwise. */
+/* /dev/shm; where that has no room (a container's often has 64 MiB) or is missing, /tmp, which is slower. */
 static inline const char *
 memory_dir(void)
 {

@@ -83,7 +83,7 @@ disk_save(struct power_disk *d, struct kit *k)
     list_free(&d->blocks, &d->blocks_len);
     list_free(&d->rows, &d->rows_len);
     ck_assert_int_eq(k->store->ops->each_block(k->store, copy_block, d), PS_OK);
-    for (c.table = STORE_JOBS; c.table < STORE_TABLES; c.table++) /* identity is given anew */
+    for (c.table = STORE_JOBS; c.table < STORE_TABLES; c.table++) /* identity is made again */
         ck_assert_int_eq(k->store->ops->each_row(k->store, c.table, copy_row, &c), PS_OK);
     d->redo = MAX(k->redo, 1);
     d->next = MAX(d->next, d->redo);

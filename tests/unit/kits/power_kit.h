@@ -1,6 +1,6 @@
-/* Power loss on a table: what a disk holds of a kit's shard, and the shard that comes back from it.
+/* Power loss in memory: a disk's copy of a kit's shard, and the shard that is rebuilt from it.
  *
- *     disk_save(&disk, &k);                  // an instant, as a save would have it
+ *     disk_save(&disk, &k);                  // an instant, as in a save
  *     ... k.redo grows ...
  *     disk_take(&disk, &k, k.redo);          // pieces of the redo log, up to there
  *     power_loss(&disk, &k, boot);           // a new store of the instant, and the log replayed over it */
@@ -34,11 +34,11 @@ void disk_finish(struct power_disk *d);
 /* A store that holds the save and nothing else. */
 struct store *disk_store(const struct power_disk *d);
 
-/* The live store is gone. The error of shard_replay_piece() or shard_replay_end() when the log is not well; then there
+/* The live store is gone. The error of shard_replay_piece() or shard_replay_end() when the log is damaged; then there
  * is no shard. */
 enum ps_err power_loss_error(const struct power_disk *d, struct kit *k, uint64_t boot, struct ps_error *e);
 
-/* The same, which must go well. Returns how many records were replayed. */
+/* The same, which must succeed. Returns how many records were replayed. */
 uint64_t power_loss(const struct power_disk *d, struct kit *k, uint64_t boot);
 
 /* Every block: its version and arrays, bit by bit. */

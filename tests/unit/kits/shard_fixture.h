@@ -1,8 +1,8 @@
-/* The shard that each test of a file has for itself, k, and fixtures that make it and end it:
+/* The shard of each test of a file, k, and the fixtures that make it and end it:
  *
  *     tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
  *
- * A file whose tests begin with more has a setup of its own. */
+ * A file whose tests need more at their start has a setup of its own. */
 #ifndef TESTS_UNIT_KITS_SHARD_FIXTURE_H
 #define TESTS_UNIT_KITS_SHARD_FIXTURE_H
 

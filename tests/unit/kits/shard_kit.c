@@ -16,7 +16,7 @@ shard_kit_start(struct kit *k)
     struct ps_error e;
     enum ps_err err = shard_new(&k->config, k->store, k->now_ms, &k->shard, &e);
 
-    for (int i = 0; err != PS_OK && k->may_fail && i < 20; i++) /* psd ends, and is started again */
+    for (int i = 0; err != PS_OK && k->may_fail && i < 20; i++) /* psd would end and be started again */
         err = shard_new(&k->config, k->store, k->now_ms, &k->shard, &e);
     ck_assert_msg(err == PS_OK, "%s", e.text);
 }
@@ -153,7 +153,7 @@ shard_kit_perform(struct kit *k, struct shard_action *a)
     switch (a->kind) {
     case SHARD_SEND:
         ck_assert(!k->closed[a->conn]);
-        if (k->open[a->conn]) /* else it was lost in the same turn */
+        if (k->open[a->conn]) /* otherwise it was lost in the same turn */
             keep_frame(k, a->conn, a->bytes, a->len, NULL, 0);
         free(a->bytes);
         break;
@@ -220,7 +220,7 @@ end_turn(struct kit *k)
         shard_kit_perform(k, &a);
 }
 
-/* What the shard closed is gone; that is an event of the next turn. */
+/* A connection that the shard closed is gone; that is an event of the next turn. */
 static void
 shard_kit_reap(struct kit *k)
 {

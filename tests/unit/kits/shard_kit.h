@@ -1,4 +1,4 @@
-/* A shard on a table: a core over a store in memory, hand-made frames in, decoded answers out, time by hand.
+/* A shard in memory: a core over a store in memory, hand-made frames in, decoded answers out, time set by the test.
  *
  *     struct kit k;
  *     kit_init(&k, NULL);
@@ -8,8 +8,8 @@
  *     kit_ack(&k, 1, 1, PS_OK);
  *     kit_finish(&k);
  *
- * Every frame goes through wire_encode() and frame_head_decode(), and every answer through wire_decode(), so what the
- * shard says is always checked to be valid. Turns end after each event unless kit.hold is set; when a turn is full, it
+ * Every frame goes through wire_encode() and frame_head_decode(), and every answer through wire_decode(), so all that
+ * the shard sends is checked to be valid. Turns end after each event unless kit.hold is set; when a turn is full, it
  * ends in any case. A connection that the shard closes is gone at the end of the turn. Answers are kept in order per
  * connection until they are taken. */
 #ifndef TESTS_UNIT_KITS_SHARD_KIT_H
@@ -44,7 +44,7 @@ struct kit {
     enum role role;                    /* of all connections */
     bool hold;                         /* turns end only in kit_turn() */
     bool failed;                       /* the last turn's commit did */
-    bool may_fail;                     /* memory may run out, and the store fail: the kit does then as psd does */
+    bool may_fail;                     /* memory may run out, and the store fail: the kit then acts as psd does */
     bool draining;                     /* SHARD_DRAIN_BEGUN came */
     bool stopped;                      /* SHARD_STOPPED came */
     unsigned logs;                     /* SHARD_LOG actions seen */
@@ -56,7 +56,7 @@ struct kit {
     struct shard_action wanted;        /* the newest SHARD_RESTORE_WANTED; its texts are the kit's */
     bool open[KIT_CONNS];
     bool closed[KIT_CONNS]; /* the shard closed it */
-    bool lost[KIT_CONNS];   /* an answer could not be made: gone at the end of the turn */
+    bool lost[KIT_CONNS];   /* an answer could not be made: closed at the end of the turn */
     struct kit_answer *answers[KIT_CONNS];
 };
 
@@ -86,7 +86,7 @@ void kit_turn(struct kit *k);
 void kit_work(struct kit *k);              /* SHARD_WORK until there is none */
 void kit_pass(struct kit *k, uint64_t ms); /* time passes, SHARD_TIME when it is due */
 
-/* The saver's end: it reports, and the save in hand is freed. error NULL: all is well. */
+/* The saver ends: it reports, and the current save is freed. error NULL: success. */
 void kit_save_ended(struct kit *k, uint64_t bytes, uint64_t count, const struct ps_error *error);
 
 /* ---- Answers ---- */
@@ -97,20 +97,20 @@ void kit_answer_free(struct kit_answer *a);
 
 /* Take the next answer, which must be of this type. */
 struct kit_answer *kit_expect(struct kit *k, uint64_t conn, enum msg_type type);
-void kit_expected(struct kit *k, uint64_t conn, enum msg_type type); /* whatever it says */
+void kit_expected(struct kit *k, uint64_t conn, enum msg_type type); /* whatever its content */
 void kit_expect_error(struct kit *k, uint64_t conn, uint64_t request, enum ps_err code);
 void kit_expect_nothing(struct kit *k, uint64_t conn);
 void kit_expect_closed(struct kit *k, uint64_t conn, enum ps_err code); /* ERROR with request 0, then the end */
 void kit_drop_answers(struct kit *k, uint64_t conn);
 
-/* Take the answer to a question; job NULL: all. The second: of an observer who comes for it, and goes. */
+/* Take the answer to a request; job NULL: all. The second: for an observer that connects for it and leaves. */
 struct kit_answer *kit_ask(struct kit *k, uint64_t conn, Psd__QueryKind kind, const char *job);
 struct kit_answer *kit_look(struct kit *k, Psd__QueryKind kind, const char *job);
 
 /* Take the next answer: an ACK of this one message with this code. */
 void kit_ack(struct kit *k, uint64_t conn, uint64_t seq, enum ps_err code);
 
-/* The store is made to have this row of job 1, and no shard begins with it. */
+/* Puts this row of job 1 into the store; no shard starts with it. */
 void kit_job_row_is_damaged(struct kit *k, const Psd__JobRow *row);
 
 /* ---- What workers do ---- */
@@ -136,7 +136,8 @@ void kit_observe(struct kit *k, uint64_t conn);
 uint64_t kit_join(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task);
 uint64_t kit_resume(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task, uint64_t acked_through);
 
-/* What variables are declared with: this kind, learning rate 1, other parameters that show after a few updates. */
+/* The optimizer that variables are declared with: this kind, learning rate 1, other parameters that show after a few
+ * updates. */
 struct ps_optimizer kit_optimizer(enum ps_optimizer_kind kind);
 
 /* Zeros. Makes its blocks, takes DECLARED and returns the id. */
@@ -197,7 +198,7 @@ float kit_value_four(struct kit *k, uint64_t conn, uint32_t var, uint64_t versio
 /* Tick and assert that it was answered OK. */
 void kit_ticked(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock);
 
-/* The disk has all that there is, and the durable push that waited for it is answered OK. */
+/* The disk has everything, and the durable push that waited for it is answered OK. */
 void kit_durable_ack(struct kit *k, uint64_t conn, uint64_t seq);
 
 /* ---- All workers of a job: worker t is on connection t + 1 ---- */
@@ -205,7 +206,7 @@ void kit_durable_ack(struct kit *k, uint64_t conn, uint64_t seq);
 /* All join, and the first declares "w", of four elements, for plain SGD. Returns it. */
 uint32_t kit_start(struct kit *k, const Psd__Job *job);
 
-/* All come back after kit_crash(), as the incarnations that they were. */
+/* All reconnect after kit_crash(), with the incarnations that they had. */
 void kit_resume_all(struct kit *k, const Psd__Job *job, uint64_t acked_through);
 
 /* All push g to a variable of four elements and tick, as seq + 1. What was answered before is dropped. */

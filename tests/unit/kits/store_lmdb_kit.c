@@ -124,7 +124,7 @@ kit_check(struct store *s, uint32_t var, uint32_t block, uint64_t version)
 
 /* ---- A small filesystem ---- */
 
-/* Who is not root becomes it in a user namespace. */
+/* A user who is not root becomes root in a user namespace. */
 static bool
 own_mounts(void)
 {

@@ -364,7 +364,7 @@ START_TEST(blocks_come_in_order_of_generation_variable_and_block)
 }
 END_TEST
 
-/* What is shown is the beginning of what a snapshot has, as long as that says. */
+/* The bytes shown are the beginning of those in the snapshot, at the length that it gives. */
 static bool
 check_head(void *arg, const struct store_key *key, struct span value)
 {
@@ -594,7 +594,7 @@ START_TEST(largest_row_and_key_fit)
 }
 END_TEST
 
-/* ---- Crash and room ---- */
+/* ---- Crash and space ---- */
 
 START_TEST(crash_leaves_the_last_commit)
 {
@@ -655,7 +655,7 @@ START_TEST(full_store_says_so_keeps_all_and_takes_more_after_an_erase)
     for (uint32_t i = n - 48; i < n; i++)
         OK(store->ops->erase(store, &(struct store_key){.var = 5, .block = i}));
     OK(store->ops->commit(store));
-    for (int i = 0; i < 3; i++) { /* what was freed may be used two transactions later */
+    for (int i = 0; i < 3; i++) { /* freed pages may be used two transactions later */
         OK(store->ops->begin(store, 0));
         OK(store->ops->row_put(store, STORE_SHARD, store_suite_text("k"), store_suite_text("v")));
         OK(store->ops->commit(store));

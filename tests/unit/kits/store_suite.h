@@ -1,5 +1,5 @@
-/* What every store must do (server/core/store/store.h), as test cases that each store's own program runs over itself.
- */
+/* The rules that every store must keep (server/core/store/store.h), as test cases that the test program of each store
+ * runs. */
 #ifndef TESTS_UNIT_KITS_STORE_SUITE_H
 #define TESTS_UNIT_KITS_STORE_SUITE_H
 
@@ -7,14 +7,14 @@
 
 #include "server/core/store/store.h"
 
-#define STORE_SUITE_BYTES (96 * MIB) /* what make() must have room for */
+#define STORE_SUITE_BYTES (96 * MIB) /* bytes that a store of make() must have room for */
 
 struct store_maker {
     struct store *(*make)(void);
-    /* What kill -9 and a restart leave; writing: a transaction is open. */
+    /* The store as kill -9 and a restart leave it; writing: a transaction is open. */
     struct store *(*crash)(struct store *s, bool writing);
     void (*unmake)(struct store *s);
-    bool heap_places; /* what reserve() lends is aligned to 16 bytes only */
+    bool heap_places; /* places from reserve() are aligned to 16 bytes only */
 };
 
 /* The cases, for suite_add_tcase(). Stores are made in checked fixtures, on the side of the fork that uses them. */

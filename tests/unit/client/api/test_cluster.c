@@ -149,7 +149,7 @@ START_TEST(the_environment_prefers_tf_config)
 }
 END_TEST
 
-/* Variable, value, what the sentence must say. */
+/* Variable, value, and text that the sentence must contain. */
 static const char *const bad[][3] = {
     {"PSD_SHARDS", "a:1,b", "PSD_SHARDS[1]: 'b'"},
     {"PSD_WORKERS", "two", "PSD_WORKERS: expected a whole number"},

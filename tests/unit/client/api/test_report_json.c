@@ -6,7 +6,7 @@
 #include "proto/psd.pb-c.h"
 #include "tests/unit/kits/check_main.h"
 
-/* The report of a shard whose save has failed so. */
+/* The report of a shard whose save has failed with this text. */
 static char *
 text_of(const char *dir, const char *failure)
 {

@@ -155,7 +155,7 @@ END_TEST
 
 /* ---- Names ---- */
 
-/* A directory of a file, which somebody made so many seconds ago. */
+/* A directory with one file, made so many seconds ago. */
 static void
 dir_writer_leave(const char *name, time_t age)
 {

@@ -37,7 +37,7 @@ data_dir_remove(void)
     rmdir(data_dir);
 }
 
-/* The path is overwritten by the call after next. */
+/* The path is overwritten by the second next call. */
 static inline const char *
 data_path(const char *name)
 {

@@ -1,4 +1,4 @@
-/* CSV tables: what is a number, a header, a field; what is wrong is named with file, line and column. */
+/* CSV tables: numbers, headers, fields; errors name file, line and column. */
 #include "client/data/csv.h"
 
 #include "common/core/base/base.h"

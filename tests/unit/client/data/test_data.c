@@ -7,7 +7,7 @@
 #include "common/core/model/philox.h"
 #include "tests/unit/client/data/data_files.h"
 
-/* The tests run from the source directory or say where it is. */
+/* The tests run from the source directory, or a variable names it. */
 static const char *
 digits_directory(void)
 {

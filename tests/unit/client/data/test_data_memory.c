@@ -83,10 +83,10 @@ static const struct {
     size_t least; /* allocations there are */
 } readers[] = {{read_csv, 7}, {read_table_and_scale, 8}, {read_images_and_deal, 10}, {read_sparse_and_gather, 12}};
 
-/* Giving back what was taken too much may fail without harm, so a failure is not always an error. */
+/* Giving back surplus memory may fail without harm, so a failure is not always an error. */
 START_TEST(without_memory_there_is_an_error_and_nothing_left)
 {
-    ck_assert_int_eq(readers[_i].run(), PS_OK); /* what libraries keep is theirs from here on */
+    ck_assert_int_eq(readers[_i].run(), PS_OK); /* memory that libraries keep is allocated by now */
 #ifndef SANITIZED
     size_t errors = 0, n = 0, not_yet, held;
     enum ps_err err;

@@ -1,4 +1,4 @@
-/* IDX files: every element type, plain and gzip; what is wrong is named with file and byte. */
+/* IDX files: every element type, plain and gzip; errors name file and byte. */
 #include "client/data/idx.h"
 
 #include <math.h>

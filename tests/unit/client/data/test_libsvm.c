@@ -1,4 +1,4 @@
-/* LIBSVM text: what is a label, an index, a value; what is wrong is named with file, line and character. */
+/* LIBSVM text: labels, indices, values; errors name file, line and character. */
 #include "client/data/libsvm.h"
 
 #include "common/core/base/base.h"

@@ -1,6 +1,6 @@
-/* What every device must do: a table of operations at awkward sizes, each held against a plain reference in double
- * precision, or to its bits where they are promised. It needs no test framework, so that a machine with a GPU and a C
- * compiler alone can run it (client/device/cuda/build.sh).
+/* The rules for every device: a table of operations at awkward sizes, each compared with a plain reference in double
+ * precision, or bit by bit where the bits are promised. It needs no test framework, so that a machine with a GPU and a
+ * C compiler alone can run it (client/device/cuda/build.sh).
  *
  *     struct conformance c = {.device = d, .seed = 1};
  *     for (size_t i = 0; i < conformance_rows(); i++)

@@ -51,7 +51,7 @@ static const struct elements_activation {
     double (*f)(double x), (*slope)(double x);
     void (*forward)(ps_device *d, size_t n, const float *x, float *y);
     void (*backward)(ps_device *d, size_t n, const float *with, const float *dy, float *dx);
-    bool with_x; /* what the way back reads */
+    bool with_x; /* backward reads x */
 } activations[] = {
     {elements_relu, relu_slope, ps_relu_forward, ps_relu_backward, false},
     {tanh, tanh_slope, ps_tanh_forward, ps_tanh_backward, false},

@@ -1,4 +1,4 @@
-/* What the rows of the conformance table share: memory of the host and of the device that is given back after a row,
+/* Shared by the rows of the conformance table: memory of the host and of the device that is given back after a row,
  * random values, and comparison with what should come out. */
 #ifndef TESTS_UNIT_CLIENT_DEVICE_CONFORMANCE_KIT_H
 #define TESTS_UNIT_CLIENT_DEVICE_CONFORMANCE_KIT_H
@@ -159,7 +159,7 @@ floats_on(struct conformance *c, size_t n, const float *x)
     return conformance_uploaded(c, x, n * sizeof *x);
 }
 
-/* For results: what was there may not matter, and what is not written is noticed. */
+/* For results: the previous contents must not matter, and elements that are not written are noticed. */
 static inline float *
 nans_on(struct conformance *c, size_t n)
 {

@@ -1,4 +1,4 @@
-/* Rows: what trains where the weights lie: optimizers, gangs. */
+/* Rows: training on the device: optimizers, gangs. */
 #include "tests/unit/client/device/conformance_kit.h"
 
 #include "client/device/device_gang.h"

@@ -204,7 +204,7 @@ check_pool(struct conformance *c, size_t rows, const struct ps_pool2d *s)
     ps_max_pool_forward(c->device, rows, s, x_on, y, best);
     conformance_near(c, "largest", outputs, y, v.max, 1);
     conformance_same(c, "places", outputs * sizeof *best, best, v.best);
-    if (c->failed) /* the way back would write where they say */
+    if (c->failed) /* backward would write to those places */
         return;
     ps_max_pool_backward(c->device, rows, s, best, dy_on, dx);
     conformance_near(c, "dx of the largest", inputs, dx, v.max_dx, s->window_height * s->window_width);

@@ -1,4 +1,4 @@
-/* What the tests of the CPU device share: a device for each test, memory that goes with it, comparison with references
+/* Shared by the tests of the CPU device: a device for each test, memory that goes with it, comparison with references
  * in double precision, and numeric differentiation of these.
  *
  * A reference is a function of doubles, written as plainly as its formula. The device's forward pass is held against
@@ -49,7 +49,7 @@ device_teardown(void)
     ps_device_close(device);
 }
 
-/* A test that stops the program needs a process of its own. */
+/* A test that ends the program needs a process of its own. */
 static inline bool
 tests_fork(void)
 {
@@ -77,7 +77,7 @@ random_floats(size_t n)
     return x;
 }
 
-/* For outputs: what was there may not matter. */
+/* For outputs: the previous contents must not matter. */
 static inline float *
 nan_floats(size_t n)
 {

@@ -27,7 +27,7 @@ beside_program(const char *name)
     return path;
 }
 
-/* Programs that do not lie beside it are told where it is. */
+/* Tells programs that do not lie beside it where it is. */
 static inline const char *
 fake_module_path(void)
 {
@@ -68,7 +68,8 @@ fake_symbol(const char *name)
     return symbol;
 }
 
-/* From now on its results are failures, or no longer: 1: of all devices; 2 + n: of device n; after so many others. */
+/* From now on its results fail, or no longer: 1: those of all devices; 2 + n: those of device n; after so many good
+ * ones. */
 static inline void
 fake_fails_later(int fails, long results)
 {

@@ -1,13 +1,12 @@
-/* A device module without a device: the operations and kernels of client/device/cuda as plain loops, in memory that
- * nobody else can touch. So the way from ps_device.h through the loaded module is tested where no GPU is, and with it
+/* A device module without a device: the operations and kernels of client/device/cuda as plain loops, in memory that no
+ * other code can touch. So the way from ps_device.h through the loaded module is tested where no GPU is, and with it
  * every kernel's arithmetic and indices.
  *
- * It is as unkind as a device may be. Its memory is mapped for nobody between two operations: host code that reads what
- * is not its own stops at once, and so does a kernel that goes past the end of a block. A copy_in() is done when the
- * next operation runs, a copy_out() when somebody waits for it. Scratch memory is small, so that operations take
- * several runs.
+ * It is as strict as a device may be. Its memory is not mapped between two operations: host code that reads it stops at
+ * once, and so does a kernel that goes past the end of a block. A copy_in() is done when the next operation runs, a
+ * copy_out() when the caller waits for it. Scratch memory is small, so that operations take several runs.
  *
- * FAKE_VERSION, FAKE_STEP_SIZE: what a module of another build would say. */
+ * FAKE_VERSION, FAKE_STEP_SIZE: the values of a module of another build. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -38,7 +37,7 @@
 #define FAKE_STEP_SIZE 0
 #endif
 
-/* A block ends where its last page does, but for the alignment of its start; a page that nobody may touch follows. */
+/* A block ends where its last page does, but for the alignment of its start; a page without access follows. */
 struct fake_block {
     char *start;
     size_t size;
@@ -69,7 +68,7 @@ struct ps_module_device {
  * device fails - 2. 0: no longer. */
 __attribute__((visibility("default"))) void fake_module_fail(int fake_module_fails);
 
-/* And so it is from the result on that comes after so many others. */
+/* The failures begin after so many other results. */
 __attribute__((visibility("default"))) void fake_module_fail_later(int fake_module_fails, long results);
 
 /* Bytes that went between host and devices, either way, so far. */
@@ -615,7 +614,7 @@ made_of(const struct ps_module_team *t, size_t i)
     return sum / t->divisor;
 }
 
-/* A run further, or two; 0: others are waited for. */
+/* One run further, or two; 0: waits for others. */
 static int
 run_on(struct ps_module_team *t)
 {

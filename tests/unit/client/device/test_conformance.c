@@ -41,7 +41,7 @@ END_TEST
 
 /* ---- A GPU ---- */
 
-/* Whether there is one; says so when there is none. */
+/* Whether there is one; prints a note when there is none. */
 static bool
 has_gpu(bool say)
 {
@@ -75,7 +75,7 @@ static struct device_ops ops;
 static size_t download_at, downloads;
 static enum ps_err (*true_download)(ps_device *d, void *to, const void *from, size_t size, struct ps_error *e);
 
-/* The download_at-th result is off in one element. What is no number of float32 changes in its bits. */
+/* The download_at-th result is off in one element. Results that are not float32 change in their bits. */
 static enum ps_err
 conformance_slip(ps_device *d, void *to, const void *from, size_t size, struct ps_error *e)
 {

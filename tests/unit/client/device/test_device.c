@@ -25,7 +25,7 @@ check_dense_forward(size_t rows, size_t in, size_t out, bool with_bias)
     float *y = random_floats(rows * out);
 
     for (size_t i = 0; i < rows * out; i++)
-        y[i] = NAN; /* nothing that was there may matter */
+        y[i] = NAN; /* the previous contents must not matter */
     ps_dense_forward(device, rows, in, out, x, w, with_bias ? b : NULL, y);
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < out; c++)
@@ -82,7 +82,7 @@ START_TEST(dense_backward_is_the_transposed_products)
 }
 END_TEST
 
-/* Loss = sum(dy * y): its derivatives by x, w and b, numerically and in double, are what backward says. */
+/* Loss = sum(dy * y): its derivatives by x, w and b, numerically and in double, are what backward returns. */
 START_TEST(dense_backward_agrees_with_numeric_differentiation)
 {
     enum { ROWS = 3, IN = 5, OUT = 4 };
@@ -126,7 +126,7 @@ START_TEST(dense_without_rows_has_gradients_of_zero)
 }
 END_TEST
 
-/* What another computation left behind, where the buffers lie, and how often: none of it may change a bit. */
+/* Contents left by another computation, the buffers' addresses, repetition: none of these may change a bit. */
 START_TEST(dense_gives_the_same_bits_every_time)
 {
     enum { ROWS = 37, IN = 64, OUT = 129 };
@@ -384,7 +384,7 @@ START_TEST(threads_are_cores_over_workers_unless_told)
     ck_assert_int_eq(threads_of(0, 2), MAX(1, cores / 2));
     ck_assert_int_eq(threads_of(0, 1000), 1);
     ck_assert_int_eq(threads_of(2, 1000), 2);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* whatever was told before */
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* whatever was set before */
     ck_assert_int_eq(threads_of(0, 1), 1);
     setenv("OPENBLAS_NUM_THREADS", "2", 1);
     ck_assert_int_eq(threads_of(0, 1000), 2);

@@ -80,7 +80,7 @@ make_buffers(void)
     return t;
 }
 
-/* What happens to the allocator while every operation runs. Once is not counted: then OpenBLAS takes what it keeps. */
+/* The allocations while every operation runs. Once is not counted: then OpenBLAS takes memory that it keeps. */
 struct count {
     size_t taken, given;
 };

@@ -1,5 +1,5 @@
-/* Devices that come from a module that is loaded: finding it, refusing it, and networks on a device whose memory nobody
- * else can touch (fake_module.c). */
+/* Devices that come from a module that is loaded: finding it, refusing it, and networks on a device whose memory no
+ * other code can touch (fake_module.c). */
 #include <math.h>
 
 #include "client/device/device.h"
@@ -64,8 +64,8 @@ START_TEST(a_module_whose_optimizers_are_others_is_refused)
 }
 END_TEST
 
-/* The module of this build, where nvcc made one: it loads and is of the right version. What else it says depends on the
- * machine. */
+/* The module of this build, where nvcc made one: it loads and is of the right version. The rest depends on the machine.
+ */
 START_TEST(the_module_that_was_built_loads)
 {
     const char *built = getenv("PSD_BUILT_CUDA_MODULE");
@@ -163,7 +163,7 @@ START_TEST(what_is_out_of_range_on_the_device_is_reported_with_the_next_result)
             ps_sparse_backward(d, 1, 4, 2, start_on, numbers_on, x_on, x_on, y, NULL);
         ck_assert_int_eq(ps_device_finish(d, &error), PS_ERR_INVALID);
         ck_assert_ptr_nonnull(strstr(error.text, "out of range"));
-        ck_assert_int_eq(ps_device_finish(d, &error), PS_OK); /* said once */
+        ck_assert_int_eq(ps_device_finish(d, &error), PS_OK); /* reported once */
     }
     ps_device_free(d, numbers_on);
     ps_device_free(d, start_on);
@@ -303,7 +303,7 @@ END_TEST
 struct device_module_heard {
     ps_network *network;
     size_t next;   /* parameter that comes next, counted from the last */
-    float sum[16]; /* of each gradient when it was told of */
+    float sum[16]; /* of each gradient when it was reported */
     bool wipe;     /* and 0 in its place */
 };
 
@@ -321,7 +321,7 @@ device_module_hear(void *arg, size_t i)
     }
 }
 
-/* A gradient is whole when it is told of, and is not touched afterwards. */
+/* A gradient is complete when it is reported, and is not touched afterwards. */
 START_TEST(gradients_are_told_of_when_they_have_arrived)
 {
     ps_device *d = open_fake("cuda");

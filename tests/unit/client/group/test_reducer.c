@@ -1,5 +1,5 @@
-/* A reducer over a group that is played here: which operations it starts, in which order, what it does with their
- * memory, and what becomes of failures. The group has one other rank, which lives in this test. */
+/* A reducer over a simulated group: which operations it starts, in which order, its use of their memory, and failures.
+ * The group has one other rank, which lives in this test. */
 #include "client/group/reducer.c"
 
 #include <math.h>
@@ -16,7 +16,7 @@ struct ps_work {
     float *at;
     enum ps_reduce reduce;
     struct group_merge merge; /* of one that is compressed */
-    float *sent;              /* what lay there at the start: nobody may write to it until the end */
+    float *sent;              /* the contents at the start: nothing may write there until the end */
     int tests;                /* that it takes to be done */
     bool done;
     enum ps_err result;
@@ -156,7 +156,7 @@ other_sum(const struct ps_work *w)
     return &fake.sum[k];
 }
 
-/* What the group does with the slots of both. */
+/* The group's merge of both ranks' slots. */
 static void
 end_merge(struct ps_work *w)
 {
@@ -549,7 +549,7 @@ START_TEST(steps_begin_and_end_in_turn)
     struct ps_error error;
 
     reducer_make(6, sizes, 256, 8192);
-    ps_reducer_ready(r, 5); /* of no step: nothing */
+    ps_reducer_ready(r, 5); /* outside a step: does nothing */
     ck_assert_int_eq(ps_reducer_finish(r, &error), PS_ERR_INVALID);
     reducer_begin();
     ck_assert_int_eq(ps_reducer_begin(r, &error), PS_ERR_INVALID);
@@ -583,7 +583,7 @@ make_compressed(const struct ps_compress *how)
     ck_assert_int_eq(ps_reducer_new(group, 6, sizes, &options, &r, NULL), PS_OK);
 }
 
-/* What each has in step `step`: numbers that no encoding has room for. */
+/* Each rank's gradients in step `step`: numbers that no encoding can hold exactly. */
 static void
 write_all(int step)
 {
@@ -628,7 +628,7 @@ step_well(int step)
     settle_other(true);
 }
 
-/* What both had, and what came of it: the difference is what they keep. */
+/* The inputs of both, and the result: the difference is in their residuals. */
 START_TEST(compressed_buckets_have_the_same_bits_everywhere_and_nothing_is_lost)
 {
     static const double times_less[] = {1.9, 1.9, 3.7, 8.5};
@@ -753,7 +753,7 @@ START_TEST(a_gradient_that_is_not_finite_ends_the_step_when_all_buckets_have_gon
 }
 END_TEST
 
-/* Who is alone sends nothing, and has what it had kept. */
+/* A single rank sends nothing, and gets its own residuals. */
 START_TEST(who_is_left_alone_gets_what_it_has_kept)
 {
     double kept;

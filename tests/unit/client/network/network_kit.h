@@ -1,5 +1,5 @@
-/* What the tests of networks share: the CPU device, and one whose memory is not the host's: the CPU's operations, with
- * all memory counted and what it is given checked to be its own. */
+/* Shared by the tests of networks: the CPU device, and one whose memory is not the host's: the CPU's operations, with
+ * all memory counted and all arguments checked to be in its own. */
 #ifndef TESTS_UNIT_CLIENT_NETWORK_NETWORK_KIT_H
 #define TESTS_UNIT_CLIENT_NETWORK_NETWORK_KIT_H
 

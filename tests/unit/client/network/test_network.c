@@ -1,5 +1,5 @@
-/* Networks as they are described: shapes and texts that are taken or refused, with the sentence that says why; names
- * and first values of parameters; batches that do not fit. */
+/* Descriptions of networks: shapes and texts that are accepted or refused, with the sentence that says why; names and
+ * first values of parameters; batches that do not fit. */
 #include <math.h>
 
 #include "tests/unit/client/network/network_kit.h"

@@ -76,7 +76,7 @@ gradient_fill(struct trial *t, struct test_rng *rng)
     }
 }
 
-/* What each dropout does in this draw to a batch of ones. */
+/* The effect of each dropout of this draw on a batch of ones. */
 static void
 draw_masks(struct trial *t, uint64_t draw)
 {
@@ -169,7 +169,7 @@ static const struct kit_spec convolutional[] = {
 
 static const struct kit_spec others[] = {
     {"dense 9, sigmoid, dense 4", .dims = {7}},
-    {"gelu, dense 9, gelu, relu, dense 4", .dims = {7}}, /* what GELU has read is not written over */
+    {"gelu, dense 9, gelu, relu, dense 4", .dims = {7}}, /* GELU's input is not overwritten */
     {"dense 6, norm, tanh, dense 4", .dims = {7}},
     {"norm, conv 4 2x2, norm, gelu, sigmoid, norm, dense 3", .dims = {4, 3, 3}},
     {"dense 1", .dims = {6}, .loss = PS_LOSS_SIGMOID},

@@ -1,4 +1,4 @@
-/* Networks that learn: only those whose every part works do. */
+/* Networks that learn, which requires that every part works. */
 #include "tests/unit/client/network/network_kit.h"
 
 /* ---- By heart: random points with random labels ---- */

@@ -1,5 +1,5 @@
-/* Gradients are told of while the backward pass goes on: each once, from the last to the first, whole and left alone
- * from then on; and networks read and write where they are told to. */
+/* Gradients are reported while the backward pass goes on: each once, from the last to the first, complete and unchanged
+ * from then on; and networks read and write where the program says. */
 #include "tests/unit/client/network/network_kit.h"
 
 enum { ROWS_MAX = 7, INPUTS_MAX = 64, OUTPUTS_MAX = 8, FLOATS_MAX = 8192 };
@@ -12,7 +12,7 @@ static const struct kit_spec specs[] = {
     {"embedding 11 4, avgpool, sigmoid, dense 3", .dims = {6}},
 };
 
-/* A network with a random batch of it, and what it told. */
+/* A network with a random batch, and its reports. */
 struct ready_listener {
     ps_network *network;
     struct ps_batch batch;
@@ -20,7 +20,7 @@ struct ready_listener {
     uint32_t ids[ROWS_MAX * INPUTS_MAX], labels[ROWS_MAX];
 
     size_t order[32], told;
-    float at_call[FLOATS_MAX]; /* of each gradient when it was told of */
+    float at_call[FLOATS_MAX]; /* of each gradient when it was reported */
     bool spoil;                /* overwrite it then, as a sum that comes in its place would */
 };
 
@@ -78,7 +78,7 @@ run_step(struct ready_listener *l)
     ck_assert_int_eq(ps_network_gradient(l->network, &l->batch, 0.5f, 3, NULL, NULL), PS_OK);
 }
 
-/* The gradients of the same step in a network to which nobody listens. */
+/* The gradients of the same step in a network without a callback. */
 static void
 check_gradients(const struct ready_listener *l, const struct kit_spec *spec, const float *got)
 {
@@ -188,7 +188,7 @@ START_TEST(values_are_read_and_gradients_written_where_they_are_placed)
     ready_cut(l.network, gradients, gradient);
     for (size_t i = 0; i < params; i++)
         memcpy(value[i], ps_network_values(l.network)[i], param_elements(l.network, i) * sizeof(float));
-    for (size_t i = 0; i < params; i++) /* nobody reads them now */
+    for (size_t i = 0; i < params; i++) /* nothing reads them now */
         memset(ps_network_values(l.network)[i], 0xff, param_elements(l.network, i) * sizeof(float));
     ps_network_place(l.network, value, gradient);
     for (size_t i = 0; i < params; i++)

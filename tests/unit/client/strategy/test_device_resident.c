@@ -1,8 +1,8 @@
 /* Strategies on devices whose memory is not the host's (fake_module.c): variables, slots and gradients stay there.
  *
- * What they are compared with is the same network on the same devices, but with variables in host memory: there the
- * host adds up and updates. Both have the same bits, since gradients are added up in the same order and a device's
- * optimizers are the shards' to the bit; only norms, which devices add up in another order, are within a bound. */
+ * They are compared with the same network on the same devices, but with variables in host memory: there the host adds
+ * up and updates. Both have the same bits, since gradients are added up in the same order and a device's optimizers are
+ * the shards' to the bit; only norms, which devices add up in another order, are within a bound. */
 #include <math.h>
 
 #include "tests/remove_tree.h"
@@ -14,14 +14,14 @@ enum { REPLICAS_MAX = 4, VARIABLES_MAX = 8 };
 static const char *const strategies[] = {"one_device", "mirrored", "central_storage"};
 static struct ps_error error;
 
-/* A training: its strategy, and what its step function is to know. */
+/* A training: its strategy, and the inputs of its step function. */
 struct resident_training {
     ps_strategy *strategy;
     ps_network *network[REPLICAS_MAX];
     uint32_t replicas;
     bool on_host;      /* variables lie in host memory, networks send and fetch */
     uint64_t poisoned; /* step + 1 whose examples hold a NaN */
-    bool looks;        /* after each step: values are of then */
+    bool looks;        /* the test reads values after each step */
     float last;        /* the first value after the last look */
 };
 
@@ -124,7 +124,7 @@ assert_values(const struct resident_training *t, const float want[KIT_FLOATS_MAX
                       "%s: value %zu is %.9g, not %.9g", what, i, (double)is[i], (double)want[i]);
 }
 
-/* What each replica's device computes with, and not only what the first one's has: the same loss. */
+/* The values that each replica's device computes with, not only those of the first one: the same loss. */
 static void
 assert_replicas_agree(const struct resident_training *t)
 {
@@ -181,7 +181,7 @@ START_TEST(a_step_copies_no_variable_to_the_host_or_back)
     resident_run(&t, 1);
     before = fake_copied();
     resident_run(&t, 13);
-    ck_assert_uint_lt(12 * examples, 4 * model); /* else it says nothing */
+    ck_assert_uint_lt(12 * examples, 4 * model); /* otherwise the test shows nothing */
     ck_assert_uint_le(fake_copied() - before, model + 12 * examples);
     resident_end(&t);
 }
@@ -271,8 +271,8 @@ START_TEST(a_gradient_that_is_not_finite_changes_nothing)
 END_TEST
 
 /* The second device, or the only one, fails at one result after the other, until a run has no more of them. Each time
- * the error names it, what the host has is of the last step that was done or the last run, and a checkpoint brings the
- * training back to where it was. */
+ * the error names it, the host's values are those of the last step that was done or the last run, and a checkpoint
+ * brings the training back to where it was. */
 START_TEST(a_device_that_fails_is_named_and_a_checkpoint_goes_on)
 {
     struct resident_training t = resident_begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "momentum", false);
@@ -311,7 +311,7 @@ START_TEST(a_device_that_fails_is_named_and_a_checkpoint_goes_on)
 }
 END_TEST
 
-/* One that fails in the middle of an update leaves nobody the old values: no step is taken on top of that. */
+/* One that fails in the middle of an update leaves no copy of the old values: no step is taken on top of that. */
 START_TEST(after_half_an_update_nothing_goes_on_but_from_a_checkpoint)
 {
     struct resident_training t =

@@ -1,5 +1,5 @@
-/* Replica threads: every thread does every round once, none passes a barrier before all are there, and what one wrote
- * the others see. */
+/* Replica threads: every thread does every round once, none passes a barrier before all are there, and the others see
+ * all that one wrote. */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Strategies of one process: how a batch is dealt out, what a step adds up to, what an error leaves behind, and
- * checkpoints. A model of two variables whose loss is a square, so that every gradient can be written down. */
+/* Strategies of one process: how a batch is dealt out, the sum of a step, the state after an error, and checkpoints. A
+ * model of two variables whose loss is a square, so that every gradient can be written down. */
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { ROWS = 23, BATCH = 6, WIDTH = 37, METRICS = 2, STEPS_MAX = 64 };
 
 static const char *const here[] = {"one_device", "mirrored", "central_storage"};
 
-/* What a step function noted down; each replica has lines of its own. */
+/* The records of a step function; each replica has lines of its own. */
 struct strategy_model {
     struct ps_replica seen[STEPS_MAX][PS_STRATEGY_REPLICAS_MAX];
     uint32_t fail_at, fail_replica; /* step + 1; 0: never */
@@ -29,7 +29,7 @@ struct strategy_model {
 
 static struct ps_error error;
 
-/* Row r wants x . w + b to be y: x[j] and y by its number. */
+/* The target of row r is x . w + b = y: x[j] and y by its number. */
 static float
 strategy_feature(uint64_t row, size_t j)
 {
@@ -459,7 +459,7 @@ in_directory(const char *name)
     return path;
 }
 
-/* Whichever strategy wrote it, and whichever reads it: it goes on as if it had never ended. */
+/* Whichever strategy wrote it, and whichever reads it: training goes on as if it had never ended. */
 START_TEST(training_goes_on_from_a_checkpoint)
 {
     struct ps_strategy_options options = strategy_usual(3, BATCH);

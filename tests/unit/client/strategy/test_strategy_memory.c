@@ -1,4 +1,4 @@
-/* A strategy whose variables find no memory: every allocation of creating the second one fails once, and leaves the
+/* A strategy without memory for its variables: every allocation of creating the second one fails once, and leaves the
  * first as it was. Then it is created after all, and the training begins. */
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
@@ -86,7 +86,7 @@ START_TEST(a_variable_without_memory_leaves_no_trace)
 }
 END_TEST
 
-/* Whoever gives up has only to close, and nothing stays behind. */
+/* A program that gives up only has to close, and nothing is left behind. */
 START_TEST(a_strategy_is_closed_after_it)
 {
     struct ps_strategy_options options = {.replicas = REPLICAS, .rows = 6, .batch = 6, .threads = 1};

@@ -145,7 +145,7 @@ struct parsed {
 static enum ps_err
 parse_words(const struct command *command, struct parsed *p, char *line)
 {
-    memset(p, 0xff, sizeof *p); /* nothing may be taken from what was there */
+    memset(p, 0xff, sizeof *p); /* no previous contents may be used */
     p->argc = 0;
     p->argv[p->argc++] = (char *)"tool";
     for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " "))
@@ -391,7 +391,7 @@ END_TEST
 
 /* ---- what is printed ---- */
 
-/* What a command line has answered; the caller's. */
+/* The output of a command line; the caller frees it. */
 static char *
 command_answer_text(const struct command *command, const char *line)
 {

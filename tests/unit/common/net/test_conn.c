@@ -1,5 +1,5 @@
 /* Two connections on one loop, joined by TCP over loopback (_i == 0), by a Unix socket (_i == 1), or by shared memory
- * whose bells go over a Unix socket (_i == 2). */
+ * whose doorbells go over a Unix socket (_i == 2). */
 #include "common/net/conn.h"
 
 #include <arpa/inet.h>
@@ -216,8 +216,8 @@ is_at_default(int sig)
     return sigaction(sig, NULL, &now) == 0 && now.sa_handler == SIG_DFL;
 }
 
-/* Everything must come to an end: a handle that is left over would keep the loop from closing. And the signal that ends
- * a process which writes to a broken pipe is the program's: it was at its default, and is. */
+/* Everything must come to an end: a handle that is left over would keep the loop from closing. And SIGPIPE belongs to
+ * the program: it was at its default, and still is. */
 static void
 conn_teardown(void)
 {
@@ -263,7 +263,7 @@ conn_change(uv_prepare_t *prepare)
                      0);
 }
 
-/* libuv does not register a watch before it polls, and says until then that it will not sleep. */
+/* libuv does not register a watch before it polls, and reports until then that it will not sleep. */
 START_TEST(a_loop_that_has_yet_to_watch_something_says_that_it_sleeps)
 {
     struct changing ch = {.turns = 0};
@@ -417,7 +417,7 @@ run_for(uint64_t ms)
     uv_timer_init(&loop, &timer);
     uv_update_time(&loop);
     timer.data = &over;
-    uv_timer_start(&timer, conn_wake, ms, 1); /* it repeats: it may ring before the loop sleeps (loop_wakeup.h) */
+    uv_timer_start(&timer, conn_wake, ms, 1); /* it repeats: it may fire before the loop sleeps (loop_wakeup.h) */
     RUN_UNTIL(over);
     uv_close((uv_handle_t *)&timer, NULL);
     uv_run(&loop, UV_RUN_NOWAIT);
@@ -607,7 +607,7 @@ START_TEST(a_pause_keeps_back_the_frames_that_were_read_behind)
         run_for(1);
         ck_assert_uint_eq(b.frames, i);
         conn_read_resume(&b.conn);
-        ck_assert_uint_eq(b.frames, i); /* not from within a call that anybody may make */
+        ck_assert_uint_eq(b.frames, i); /* not from within any call */
         if (i % 7 == 0) {
             conn_read_pause(&b.conn);
             run_for(1);
@@ -651,7 +651,7 @@ END_TEST
 
 /* ---- Ending ---- */
 
-/* Who says much that is small is read in small pieces; what it says in between that is not, is not. */
+/* A peer that sends many small frames is read in small pieces, but not its larger frames in between. */
 START_TEST(a_frame_is_read_on_however_small_the_pieces_are)
 {
     static struct conn_test_out outs[8];
@@ -685,7 +685,7 @@ START_TEST(the_queue_ends_with_closed)
     ck_assert_int_eq(outs[19].result, PS_ERR_CLOSED);
     ck_assert_int_eq(outs[19].prepared, 0);
     ck_assert_int_eq(out_of_order, 0);
-    ck_assert(!a.ended); /* who closes knows */
+    ck_assert(!a.ended); /* the side that closes knows */
     outs_free(outs, 20);
 }
 END_TEST
@@ -715,8 +715,8 @@ START_TEST(any_callback_may_close_the_connection)
 }
 END_TEST
 
-/* More of them have room again than one look tells of, and each second one closes its neighbour, which may be among
- * those that are still to be told. */
+/* More of them have room again than one epoll_wait() reports, and each second one closes its neighbour, which may be
+ * among those that are still to be notified. */
 START_TEST(blocked_connections_go_on_together_and_may_close_each_other)
 {
     static struct conn_side crowd[150][2];
@@ -773,7 +773,7 @@ START_TEST(a_peer_that_goes_away_is_told_once)
 }
 END_TEST
 
-/* Nobody reads here, so only the failing write can tell. */
+/* This side does not read, so only the failing write can show it. */
 START_TEST(a_failed_write_is_told_to_a_paused_side)
 {
     static struct conn_test_out outs[6];
@@ -833,7 +833,8 @@ read_all(int fd, uint8_t *out, size_t room)
     return len;
 }
 
-/* A stranger sends a lot that is no frame; it is still told why, though most of what it sent was never looked at. */
+/* A stranger sends many bytes that are no frame; it still gets the error, though most of its bytes were never looked
+ * at. */
 START_TEST(a_stranger_is_told_before_the_end)
 {
     static uint8_t answer[4096], request[8192] = "GET / HTTP/1.1\r\nHost: psd\r\n\r\n";
@@ -895,7 +896,7 @@ START_TEST(finish_does_not_wait_for_ever)
 }
 END_TEST
 
-/* The peer is away, and says something when it is back: it gets all the same what was sent to it. */
+/* The peer is stopped, and sends something when it is back: it still gets the frames that were sent to it. */
 START_TEST(who_leaves_waits_for_no_peer)
 {
     static struct conn_test_out outs[4], late;

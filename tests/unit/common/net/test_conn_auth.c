@@ -1,4 +1,4 @@
-/* Two connections on one loop, with a guard on both sides, or with one on one side and bare hands on the other. */
+/* Two connections on one loop, with authentication on both sides, or on one side with a bare socket on the other. */
 #include "common/net/conn_auth.h"
 
 #include <string.h>
@@ -181,7 +181,7 @@ conn_auth_send(const void *bytes, size_t n)
     ck_assert_int_eq(write(hand, bytes, n), (ssize_t)n);
 }
 
-/* What the server said before its end: ERROR's code; PS_OK: nothing at all. */
+/* What the server sent before its end: ERROR's code; PS_OK: nothing at all. */
 static enum ps_err
 conn_auth_received(char *text, size_t size)
 {

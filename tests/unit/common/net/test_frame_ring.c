@@ -1,5 +1,5 @@
-/* Frames through shared memory, with both sides of it here: what is looked at and when, and what each side tells the
- * other of its positions. */
+/* Frames through shared memory, with both sides of it here: which bytes are looked at and when, and the positions that
+ * each side publishes. */
 #include "common/net/frame_ring.h"
 
 #include <string.h>

@@ -47,7 +47,7 @@ loop_wakeup_teardown(void)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
-/* The timer has rung before the loop polls; without news it would sleep until the second one. */
+/* The timer has fired before the loop polls; without loop_wakeup it would sleep until the second one. */
 START_TEST(a_timer_that_rings_before_the_poll_ends_the_turn)
 {
     static uv_timer_t soon, late; /* until the loop has closed them */

@@ -1,5 +1,5 @@
-/* Memory that two sides share, both of them here: what is put comes out, wherever the ring ends; positions that cannot
- * be are noticed; what is not the other side's memory is not taken. */
+/* Memory that two sides share, both of them here: bytes that are put in come out, wherever the ring ends; impossible
+ * positions are noticed; a descriptor that is not the other side's memory is not taken. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -229,7 +229,7 @@ START_TEST(a_size_that_makes_no_sense_is_not_taken)
 }
 END_TEST
 
-/* The other side writes there while this one looks: what was checked must be what is used. */
+/* The other side writes there while this one looks: the value that was checked must be the one that is used. */
 START_TEST(a_size_that_changes_meanwhile_is_read_once)
 {
     unsigned taken = 0, refused_len = 0;

@@ -1,5 +1,5 @@
-/* TLS on its own: what files are taken, and two sides that talk over memory, byte by byte or in a rush. Who should not
- * come together does not, and the sentence says why. */
+/* TLS on its own: which files are accepted, and two sides that communicate over memory, byte by byte or all at once.
+ * Sides that do not match fail, and the sentence says why. */
 #include <openssl/ssl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 #include "tests/unit/kits/check_main.h"
 
 static struct certs certs;
-static struct tls *usual_client, *usual_server; /* who come together */
+static struct tls *usual_client, *usual_server; /* a pair that matches */
 
 /* ---- Files ---- */
 
@@ -151,7 +151,7 @@ struct pipe {
     size_t len, at, size;
     size_t most;    /* handed out at once; 0: all */
     bool ended;     /* after these */
-    bool no_memory; /* for who writes into it */
+    bool no_memory; /* for the side that writes into it */
 };
 
 struct tls_end {
@@ -255,7 +255,7 @@ tls_shake(struct tls_pair *p, struct ps_error *e)
     return -1;
 }
 
-/* Both sides come together. */
+/* Both handshakes succeed. */
 static void
 pair_meet(struct tls_pair *p, const struct tls *client, const char *name, const struct tls *server)
 {
@@ -325,7 +325,7 @@ START_TEST(both_sides_know_the_binding_and_no_other_connection_has_it)
 }
 END_TEST
 
-/* ---- Who does not come together ---- */
+/* ---- Sides that do not match ---- */
 
 static const struct {
     const char *client_ca, *client_cert, *name, *server_cert, *server_ca;
@@ -399,7 +399,7 @@ START_TEST(a_client_with_a_certificate_is_let_in)
 }
 END_TEST
 
-/* What one that is no TLS says first, to either side. */
+/* The first bytes of a peer that does not speak TLS, to either side. */
 static const struct {
     const char *bytes;
     const char *client_says, *server_says;
@@ -458,7 +458,7 @@ START_TEST(older_versions_are_refused)
     ck_assert_int_eq(tls_stream_handshake(end.s, &e), TLS_BAD);
     ck_assert_int_eq(e.code, PS_ERR_TLS);
     ck_assert_msg(strstr(e.text, "offers no TLS 1.3") != NULL, "%s", e.text);
-    ck_assert_int_gt(from.len, 0); /* it is told, too */
+    ck_assert_int_gt(from.len, 0); /* it receives an alert, too */
     tls_stream_free(end.s);
     SSL_free(ssl);
     SSL_CTX_free(context);
@@ -647,7 +647,7 @@ conn_on_closed(struct conn *c)
     conn_closed++;
 }
 
-/* Nobody reads before the socket is full of records. */
+/* Neither side reads before the socket is full of records. */
 START_TEST(frames_go_on_when_a_full_socket_has_room)
 {
     static const struct conn_events events = {.frame = conn_on_frame, .ended = conn_on_ended};

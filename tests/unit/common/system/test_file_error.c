@@ -1,4 +1,4 @@
-/* What the system says of a file, as an error. */
+/* The system's errors about a file, as a ps_error. */
 #include "common/system/file_error.h"
 
 #include "tests/unit/kits/check_main.h"

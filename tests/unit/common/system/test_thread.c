@@ -1,5 +1,5 @@
-/* Threads that signals leave alone: what their masks are, that a signal goes to who started them, and what they raise
- * themselves to them. */
+/* Threads that receive no signals: their masks, that a signal goes to the thread that started them, and signals that
+ * they raise themselves. */
 #include "common/system/thread.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Who has to prove what, and where psd may listen. */
+/* Which peers have to prove what, and where psd may listen. */
 #include "server/access/access_policy.h"
 
 #include <arpa/inet.h>
@@ -154,7 +154,7 @@ START_TEST(http_beyond_this_machine_wants_tokens_of_its_own)
     struct sockaddr_storage address;
 
     address_of(places[_i].address, &address);
-    open_guard(TOKENS, NULL); /* those of the data say nothing of it */
+    open_guard(TOKENS, NULL); /* the data's tokens do not apply to it */
     ck_assert_int_eq(access_policy_check_http(&guard, &address, "x:9420", &error),
                      places[_i].here ? PS_OK : PS_ERR_CONFIG);
     if (!places[_i].here)
@@ -232,7 +232,7 @@ START_TEST(bad_tokens_change_nothing)
     write_tokens(TOKENS);
     chmod(path, 0644);
     ck_assert_int_eq(access_policy_reload(&guard, &options, note_gone, NULL, &error), PS_ERR_CONFIG);
-    options.tokens = NULL; /* and nobody stops asking for them by itself */
+    options.tokens = NULL; /* and the requirement never ends by itself */
     ck_assert_int_eq(access_policy_reload(&guard, &options, note_gone, NULL, &error), PS_ERR_CONFIG);
     ck_assert(guard.ring.len == 2 && gone[0] == '\0');
 }

@@ -1,4 +1,4 @@
-/* Tokens of HTTP: what may be one, from where they are, and what a request's header is worth. */
+/* Tokens of HTTP: their form, their sources, and which request headers are accepted. */
 #include "server/access/http_tokens.h"
 
 #include <stdlib.h>
@@ -158,7 +158,7 @@ START_TEST(there_are_only_so_many)
 }
 END_TEST
 
-/* Headers of any bytes are worth nothing. */
+/* Headers of random bytes are not accepted. */
 START_TEST(garbage_opens_nothing)
 {
     struct test_rng rng = {test_seed()};

@@ -95,7 +95,7 @@ START_TEST(without_a_file_the_environment_has_one_or_none)
     ck_assert_uint_eq(ring.len, 1);
     ck_assert_str_eq(ring.keys[0].name, "file");
     keyring_finish(&ring);
-    setenv(TOKEN_VALUE, "value:" SECRET, 1); /* what is nearer wins */
+    setenv(TOKEN_VALUE, "value:" SECRET, 1); /* the nearer source wins */
     ck_assert_int_eq(keyring_file_read(&ring, NULL, &error), PS_OK);
     ck_assert_str_eq(ring.keys[0].name, "value");
     ck_assert_int_eq(ring.keys[0].role, ROLE_ADMIN);

@@ -42,7 +42,7 @@ START_TEST(one_is_let_in_however_large_it_is)
 {
     ck_assert(in_flight_admit(&f, &a, 1000));
     in_flight_leave(&f, &a, 1000);
-    in_flight_queue(&f, &b, 500); /* answers that nobody fetches do not stop everything */
+    in_flight_queue(&f, &b, 500); /* answers that are not fetched do not stop everything */
     ck_assert(in_flight_admit(&f, &a, 10));
     ck_assert(!in_flight_admit(&f, &c, 10));
     in_flight_leave(&f, &a, 10);
@@ -95,7 +95,8 @@ START_TEST(who_goes_leaves_the_queue_and_the_count)
 }
 END_TEST
 
-/* Anything in any order: counts agree with the parts, and who waits gets in when all others have gone. */
+/* Anything in any order: counts agree with the parts, and a waiting connection is admitted when all others have gone.
+ */
 START_TEST(random_traffic_never_loses_a_byte_or_a_waiter)
 {
     enum { PARTS = 8 };

@@ -1,4 +1,4 @@
-/* The LMDB store in its durable mode: that of every store, and what a disk adds. */
+/* The LMDB store in its durable mode: the rules of every store, and those of a disk. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +97,7 @@ START_TEST(no_lmdb_environment_is_refused)
     ck_assert_int_eq(write(fd, junk, _i == 0 ? sizeof junk : 100), _i == 0 ? (ssize_t)sizeof junk : 100);
     close(fd);
     kit_refused(0, PS_ERR_VERSION, "not an LMDB environment");
-    ck_assert_int_eq(access(data_path(), F_OK), 0); /* it is not ours to remove */
+    ck_assert_int_eq(access(data_path(), F_OK), 0); /* it is not the store's to remove */
 }
 END_TEST
 
@@ -209,7 +209,7 @@ START_TEST(value_that_the_disk_has_lost_is_an_error_and_no_signal)
 }
 END_TEST
 
-/* At any length: what is missing is seen before it is read. Of what was allocated ahead, nothing is missed. */
+/* At any length: missing bytes are noticed before they are read. Of what was allocated ahead, nothing is missed. */
 START_TEST(file_that_was_cut_short_is_refused)
 {
     struct store *s = kit_open(0);
@@ -279,7 +279,7 @@ START_TEST(full_disk_is_an_error_and_all_is_kept_until_there_is_room)
     s = kit_open(0);
     for (uint32_t i = 0; i < 20; i++)
         OK(kit_update(s, 7, i, 2, i));
-    kit_fill_disk(hog); /* others take the rest */
+    kit_fill_disk(hog); /* other files take the rest */
     n = store_durable_fill(s, 20);
     check_filled(s, n);
     s->ops->close(s);
@@ -351,7 +351,7 @@ START_TEST(bad_file_is_set_aside_and_the_newest_two_are_kept)
     }
     s->ops->close(s);
     snprintf(path, sizeof path, "%s/data.mdb.bad-4", kit_dir);
-    ck_assert_int_eq(rename(path, data_path()), 0); /* it is whole: what it held can be looked at */
+    ck_assert_int_eq(rename(path, data_path()), 0); /* it is whole: its contents can be read */
     s = kit_open(0);
     kit_check(s, 1, 4, 4);
     s->ops->close(s);

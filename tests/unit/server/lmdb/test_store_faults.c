@@ -1,6 +1,6 @@
 /* The LMDB store on a disk that fails: each call that it makes on its data file fails, once or from then on, the nth
- * for every n, in both modes. Whatever happens has a typed error; what was committed is there; the store serves again
- * when the cause goes, or, once the durable one could not write or sync, refuses to. */
+ * for every n, in both modes. Every failure has a typed error; committed data is there; the store serves again when the
+ * cause is gone, or, once the durable one could not write or sync, refuses to. */
 #include <string.h>
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ nth_key(uint64_t i)
     return (struct store_key){.var = 1, .block = (uint32_t)(i % BLOCKS)};
 }
 
-/* Turn t updates blocks t and t + 1 and says so in a row. */
+/* Turn t updates blocks t and t + 1 and records that in a row. */
 static enum ps_err
 write_turn(struct store *s, uint64_t turn)
 {
@@ -119,7 +119,7 @@ last_turn(struct store *s)
 /* ---- One run ---- */
 
 struct store_faults_run {
-    uint64_t committed; /* the last turn that said so */
+    uint64_t committed; /* the last turn whose commit succeeded */
     uint64_t tried;     /* the last one that was tried */
     bool opened, untrusted;
 };
@@ -197,8 +197,8 @@ run_turns(struct store *s, struct store_faults_run *r)
     r->tried = TURNS;
 }
 
-/* Nothing fails any more. What lies there is what was said to be committed; where the disk failed in the middle of a
- * commit, that one may be there as well, and whole. */
+/* Nothing fails any more. The store holds the turns that were reported as committed; where the disk failed in the
+ * middle of a commit, that one may be there as well, and whole. */
 static void
 check_after(const struct store_faults_run *r)
 {

@@ -151,7 +151,7 @@ START_TEST(unlinked_directory_is_noticed)
     snprintf(path, sizeof path, "%s/data.mdb", kit_dir);
     ck_assert_int_eq(unlink(path), 0);
     ck_assert(!store_lmdb_still_there(s));
-    close(open(path, O_CREAT | O_WRONLY, 0600)); /* another file of that name is not ours */
+    close(open(path, O_CREAT | O_WRONLY, 0600)); /* another file of that name is not the store's */
     ck_assert(!store_lmdb_still_there(s));
     OK(kit_update(s, 1, 1, 0, 1));
     s->ops->close(s);
@@ -204,7 +204,7 @@ written_bytes(void)
     return (uint64_t)hole;
 }
 
-/* As one that was copied by who leaves out what is empty. */
+/* As a file that was copied without its empty parts. */
 START_TEST(holes_of_a_file_are_backed_when_it_is_opened)
 {
     struct store *s = kit_open(64 * MIB);
@@ -361,8 +361,8 @@ struct lmdb_shared {
     uint64_t seed;
 };
 
-/* What the reader holds must stay, whatever the writer does in the meantime; and it never sees an older value after a
- * newer one. */
+/* A snapshot that the reader holds must stay unchanged, whatever the writer does in the meantime; and it never sees an
+ * older value after a newer one. */
 static void
 read_one(struct lmdb_shared *sh, struct test_rng *r, uint64_t newest[SHARED_BLOCKS])
 {
@@ -496,7 +496,7 @@ leave_check(int but)
             dup2(nowhere, fd);
 }
 
-/* Commit turns for ever, saying the number of each after its commit. */
+/* Commit turns for ever, reporting the number of each after its commit. */
 static void
 kill_writer(int fd, uint64_t version)
 {

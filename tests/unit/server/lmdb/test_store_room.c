@@ -1,4 +1,4 @@
-/* The page counting over a file in memory and an environment that says what the test wants. */
+/* The page counting over a file in memory and an environment that reports what the test sets. */
 #include "server/lmdb/store_room.h"
 
 #include <sys/mman.h>

@@ -29,7 +29,7 @@ START_TEST(the_sentence_knows_live_data_durable_data_and_other_files)
 }
 END_TEST
 
-/* What a child says on stderr that reads a byte of a file that lies behind its end; returns how it ended. */
+/* The stderr output of a child that reads a byte of a file behind its end; returns how the child ended. */
 static int
 touch_behind_the_end(const char *path, int protection, size_t at)
 {
@@ -70,7 +70,7 @@ START_TEST(a_page_that_cannot_be_had_ends_the_process_with_a_sentence)
 }
 END_TEST
 
-/* A signal that has nothing to do with a file is a defect, and ends as ever: with a core. */
+/* A signal that has nothing to do with a file is a defect, and ends as usual: with a core. */
 START_TEST(what_is_no_files_page_ends_by_the_signal)
 {
     int status;

@@ -1,4 +1,5 @@
-/* The last cache: the highest level counts, whatever the order, and a processor that says nothing is not an error. */
+/* The last cache: the highest level counts, whatever the order, and a processor without the information is not an
+ * error. */
 #include "tests/unit/kits/check_main.h"
 
 #include <stdio.h>
@@ -78,7 +79,7 @@ START_TEST(what_is_not_whole_is_passed_over)
 }
 END_TEST
 
-/* It may say 0 as well, where nobody knows. */
+/* It may report 0 as well, where the size is unknown. */
 START_TEST(library_is_asked_where_no_cache_is_described)
 {
     long third = sysconf(_SC_LEVEL3_CACHE_SIZE);

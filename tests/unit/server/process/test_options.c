@@ -54,7 +54,7 @@ write_config(const char *text)
     close(fd);
 }
 
-/* What is written is not valid, or what it means. */
+/* The text is not valid, or its meaning is not. */
 static bool
 is_refusal(enum ps_err err)
 {

@@ -75,7 +75,7 @@ START_TEST(directory_of_this_boot_is_believed)
 }
 END_TEST
 
-/* A psd that rebuilds has marked the directory so that nobody believes it; it is nobody's to empty for that. */
+/* A psd that rebuilds has marked the directory as not to be trusted; no other may empty it for that. */
 START_TEST(what_another_psd_is_making_is_not_thrown_away)
 {
     char path[PATH_MAX];
@@ -172,7 +172,7 @@ START_TEST(boot_file_that_cannot_be_read_is_not_believed)
 
     live_dir_put("data.mdb", "");
     path_of("boot", path);
-    ck_assert_int_eq(mkdir(path, 0700), 0); /* it opens, and no more */
+    ck_assert_int_eq(mkdir(path, 0700), 0); /* it can be opened, nothing else */
     ck_assert_int_eq(live_dir_check(dir, false, &discarded, &e), PS_ERR_IO);
     ck_assert_int_eq(rmdir(path), 0);
 }

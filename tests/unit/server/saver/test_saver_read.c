@@ -1,4 +1,4 @@
-/* How the saver's thread copies a live value: nothing is held meanwhile, and what was changed under it is seen. */
+/* How the saver's thread copies a live value: nothing is held meanwhile, and concurrent changes are noticed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ saver_read_equals(struct span value, uint64_t version, uint8_t byte)
 
 /* ---- What becomes of it ---- */
 
-/* So a test sees when the rest was copied: no save's value changes. */
+/* So a test notices when the rest was copied: values do not change during a real save. */
 static void
 other_bytes(void)
 {

@@ -1,5 +1,5 @@
 /* Cores joined by queues in memory: frames move in a random order, at random times, and whatever the order, every
- * operation ends with what it must, or every rank with the same error. Allocations fail by the linker's --wrap. */
+ * operation has the right result, or every rank the same error. Allocations fail by the linker's --wrap. */
 #include "client/core/group/group_core.h"
 
 #include <malloc.h>
@@ -67,7 +67,7 @@ struct packet {
 /* One direction of one link: first what the sender queued, then what is on its way. */
 struct group_core_way {
     struct packet *queued, **queued_end, *moving, **moving_end;
-    bool ended; /* the sender has gone; told when all has arrived */
+    bool ended; /* the sender has gone; reported when all has arrived */
 };
 
 struct net {
@@ -297,7 +297,7 @@ group_core_value(uint32_t rank, size_t i, uint64_t salt)
     return (int32_t)((i * 2654435761u + rank * 40503u + salt * 97u) >> 7 & 0xffff);
 }
 
-/* The sum of what has come for this rank's slot. */
+/* The sum of all values that have come for this rank's slot. */
 static uint32_t
 group_core_merge(void *arg, size_t at)
 {
@@ -446,7 +446,7 @@ run_all(struct net *n)
         continue;
 }
 
-/* All who live have failed, with this. */
+/* All live ranks have failed, with this. */
 static void
 all_failed(const struct net *n, enum ps_err code, const char *peer)
 {
@@ -487,7 +487,7 @@ START_TEST(who_dies_at_any_moment_is_named_by_all)
         run_all(&n);
         snprintf(guilty, sizeof guilty, "rank %u", dies);
         all_failed(&n, PS_ERR_CLOSED, guilty);
-        for (uint32_t r = 0; r < ranks; r++) { /* what the dead one held is not looked at */
+        for (uint32_t r = 0; r < ranks; r++) { /* the dead rank's memory is not looked at */
             if (r != dies)
                 ck_assert(group_work_done(t[r].work));
             else if (!group_work_done(t[r].work))
@@ -586,7 +586,7 @@ START_TEST(who_is_silent_is_named_by_all)
         net_open(&n, 4, 4, PS_ALGORITHM_RING, 0, 1 + silent);
         for (uint32_t r = 0; r < 4; r++)
             try_start(&n, r, &t[r], PLAN_ALL_REDUCE, 30000, 0, 0);
-        n.dead[silent] = true; /* takes nothing, says nothing, and its links stay */
+        n.dead[silent] = true; /* receives nothing, sends nothing, and its links stay */
         group_core_cut(&n, silent);
         run_all(&n);
         group_core_pass(&n, silent, TIMEOUT - 200);
@@ -649,7 +649,7 @@ START_TEST(who_is_ahead_waits_for_who_is_behind)
 END_TEST
 
 /* Of four ranks that exchange all in two rounds the first sends one frame to the one of its first round, and waits for
- * that one alone; when it has been heard, one frame to the one of its second. */
+ * that one alone; when that one has answered, one frame to the one of its second. */
 START_TEST(a_message_that_waits_is_announced_when_it_goes)
 {
     struct try t[RANKS];
@@ -679,7 +679,7 @@ START_TEST(a_message_that_waits_is_announced_when_it_goes)
 }
 END_TEST
 
-/* A frame by hand, from rank 1 to rank 0. */
+/* A hand-made frame, from rank 1 to rank 0. */
 static enum ps_err
 group_core_told(const uint8_t *head_bytes, size_t payload_len)
 {
@@ -723,7 +723,7 @@ START_TEST(what_makes_no_sense_breaks_the_protocol)
     ck_assert_int_eq(group_core_told(f, 20000), PS_ERR_PROTOCOL);
     group_work_encode(group_id(GROUP_LANE_ALL, 1), &s, 0, 0, f); /* early: no harm */
     ck_assert_int_eq(group_core_told(f, 0), PS_OK);
-    group_abort_encode(PS_ERR_CLOSED, 99, "nobody", f); /* blames who is not there */
+    group_abort_encode(PS_ERR_CLOSED, 99, "nobody", f); /* blames a rank that does not exist */
     ck_assert_int_eq(group_core_told(f, 0), PS_ERR_PROTOCOL);
     group_abort_encode(PS_ERR_TIMEOUT, 2, "rank 2 sleeps", f);
     ck_assert_int_eq(group_core_told(f, 0), PS_ERR_TIMEOUT);
@@ -732,7 +732,7 @@ START_TEST(what_makes_no_sense_breaks_the_protocol)
 }
 END_TEST
 
-/* Each allocation of a whole run fails once: the rank that has none says so to all, or refuses the start. */
+/* Each allocation of a whole run fails once: the rank without memory reports it to all, or refuses the start. */
 START_TEST(without_memory_it_fails_and_says_so)
 {
     uint64_t nth;

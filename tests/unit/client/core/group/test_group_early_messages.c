@@ -1,4 +1,4 @@
-/* What came too early, in lists: it leaves them in the order in which it came, whatever is taken between. */
+/* Messages that came too early, in lists: they leave them in the order of arrival, whatever is taken between. */
 #include "client/core/group/group_early_messages.h"
 
 #include <string.h>

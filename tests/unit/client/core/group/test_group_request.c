@@ -1,4 +1,4 @@
-/* What may be asked of a group: numbers in range, buffers that are there, aligned, and apart or in place. */
+/* Valid requests to a group: numbers in range, buffers that are there, aligned, and apart or in place. */
 #include "client/core/group/group_request.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ START_TEST(slots_that_are_merged_are_equal)
     ask.piece = 2;
     ask.merge = merge_none;
     group_request_accepted(&ask, false);
-    ask.out = memory; /* what the others have there comes beside one's own */
+    ask.out = memory; /* the others' values come beside its own */
     group_request_refused(&ask, "overlap");
     ask = ask_for(PLAN_KEY_MERGE);
     ask.piece = 2;
@@ -145,7 +145,7 @@ START_TEST(what_overlaps_is_in_place)
 }
 END_TEST
 
-/* What makes no difference to an operation is the same for all, so that ranks do not differ in it. */
+/* Fields that do not matter to an operation are the same on all ranks, so that ranks do not differ in them. */
 START_TEST(a_signature_holds_what_all_must_agree_in)
 {
     struct plan_plan plan = {.segment_bytes = 64 * KIB, .algorithm = PS_ALGORITHM_RING};

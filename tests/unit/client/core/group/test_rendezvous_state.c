@@ -1,4 +1,4 @@
-/* The state of a rendezvous: which worker is asked, how long, and what is the end of it. */
+/* The state of a rendezvous: which worker is asked, how long, and how it ends. */
 #include "client/core/group/rendezvous_state.h"
 
 #include "tests/unit/kits/check_main.h"
@@ -150,7 +150,7 @@ START_TEST(workers_below_are_asked_in_turn_then_the_own_meeting_is_held)
     ck_assert(rendezvous_state_has_next(&c, true));
     ck_assert_uint_eq(c.at, 0);
     ck_assert(c.settled);
-    rendezvous_state_next_round(&c, NOW); /* what has settled does not wait long */
+    rendezvous_state_next_round(&c, NOW); /* a settled rendezvous does not wait long */
     ck_assert_uint_eq(rendezvous_state_due_ms(&c), NOW + 50);
 }
 END_TEST

@@ -352,7 +352,7 @@ enum state { WAITING, DONE };
 struct machine_link {
     uint32_t *send, *receive;
     uint32_t messages, sent, received;
-    uint32_t **message; /* eager: what was sent and is not yet received */
+    uint32_t **message; /* eager: sent and not yet received */
 };
 
 struct running {
@@ -519,7 +519,7 @@ run_end(struct running *run)
     free(run->link);
 }
 
-/* What one rank can do without others, of the first few steps that are left, in random order. */
+/* The steps that one rank can do without others, of the first few that are left, in random order. */
 static bool
 rank_turn(struct running *run, uint32_t rank, uint32_t *begin)
 {
@@ -536,7 +536,7 @@ rank_turn(struct running *run, uint32_t rank, uint32_t *begin)
     return moved;
 }
 
-/* A turn of everybody: links in random order, each as far as chance wants. */
+/* A turn of all ranks: links in random order, each a random number of messages. */
 static bool
 plan_kit_turn(struct running *run, uint32_t *order, uint32_t links, uint32_t *begin, bool eager, struct test_rng *r)
 {
@@ -645,8 +645,8 @@ binomial_sum(const struct machine *m, size_t i, uint32_t v, uint32_t span)
     return sum;
 }
 
-/* Element i of the sum, in the order that plan.h says. HIERARCHICAL: in no particular one, so only for what has none.
- */
+/* Element i of the sum, in the order that plan.h says. HIERARCHICAL: in no particular one, so only where the order does
+ * not matter. */
 static uint32_t
 sum_by_the_book(const struct machine *m, size_t i)
 {
@@ -686,7 +686,7 @@ result_by_the_book(const struct machine *m, size_t i)
     return m->ask.mean && m->n > 1 ? plan_kit_divide(m, sum) : sum;
 }
 
-/* In HIERARCHICAL's order nobody knows the last bits, but the same everywhere. */
+/* In HIERARCHICAL's order the last bits are not known, but the same everywhere. */
 static bool
 close_enough(const struct machine *m, uint32_t is, uint32_t want)
 {

@@ -1,5 +1,5 @@
 /* For the tests of plans: a machine in memory that carries out the plans of all ranks, message by message, in an order
- * that a seed chooses; and what a plan must be whatever the order. */
+ * that a seed chooses; and the properties that a plan must have whatever the order. */
 #ifndef TESTS_UNIT_CLIENT_CORE_PLAN_PLAN_KIT_H
 #define TESTS_UNIT_CLIENT_CORE_PLAN_PLAN_KIT_H
 
@@ -36,14 +36,14 @@ void machine_finish(struct machine *m);
 void machine_check_plans(const struct machine *m);
 
 /* Carries all out, in random order. eager: a SEND is done when it can start, and its message waits; else when its
- * RECEIVE starts. Fails the test when nobody can go on. */
+ * RECEIVE starts. Fails the test when no rank can go on. */
 void machine_run(struct machine *m, bool eager, struct test_rng *r);
 
-/* How many steps each rank has left when everybody went as far as can be without m->held. */
+/* How many steps each rank has left when all have gone as far as they can without m->held. */
 void machine_run_held(struct machine *m, struct test_rng *r, uint32_t *left);
 
-/* Everybody has what it should, to the last bit, in the order of summing that plan.h says; and nothing else was
- * touched. */
+/* Every rank has the result that it should, to the last bit, in the order of summing that plan.h says; and nothing else
+ * was touched. */
 void machine_check_results(const struct machine *m);
 
 #endif

@@ -133,7 +133,7 @@ START_TEST(more_steps_than_the_limit_are_refused)
     ck_assert_int_eq(plan_make(&ask, &p, &e), PS_ERR_LIMIT);
     ck_assert_ptr_nonnull(strstr(e.text, "messages of 64 bytes"));
     ck_assert_ptr_null(p.step);
-    ask.count = SIZE_MAX / 4; /* nothing is allocated for what cannot be */
+    ask.count = SIZE_MAX / 4; /* nothing is allocated for an impossible size */
     ck_assert_int_eq(plan_make(&ask, &p, &e), PS_ERR_LIMIT);
     plan_finish(&p);
     plan_finish(&(struct plan_plan){0});

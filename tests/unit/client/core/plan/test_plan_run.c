@@ -206,7 +206,7 @@ START_TEST(each_rank_sends_as_many_bytes_as_the_theory_says)
 }
 END_TEST
 
-/* Between hosts goes what as many ranks as hosts would send. */
+/* As many bytes cross hosts as if there were one rank on each. */
 /* One message for each round, on every rank. */
 START_TEST(few_bytes_are_not_halved)
 {
@@ -231,7 +231,7 @@ START_TEST(few_bytes_are_not_halved)
 }
 END_TEST
 
-/* However much there is, what waits between two rounds is a few messages: a rank that adds has what it added last in
+/* Whatever the size, only a few messages wait between two rounds: a rank that adds has the values that it added last in
  * its cache. */
 START_TEST(a_ring_keeps_no_more_sums_than_are_under_way)
 {
@@ -286,7 +286,7 @@ START_TEST(hierarchical_sends_between_hosts_what_a_ring_of_hosts_would)
 }
 END_TEST
 
-/* Messages, and so their order, are nobody's business but the numbers' that all know: not those of in_place. */
+/* Messages, and so their order, depend only on numbers that all ranks know, not on in_place. */
 START_TEST(messages_do_not_depend_on_being_in_place)
 {
     for (int op = 0; op < PLAN_BARRIER; op++)

@@ -36,7 +36,7 @@ START_TEST(the_last_parameters_lie_first_and_the_first_bucket_is_small)
     ck_assert_uint_eq(p.buckets, 3);
     check_bucket(&p, 0, 4, 6, 0, 16 + 64);      /* 5 and 50: 320 bytes */
     check_bucket(&p, 1, 2, 4, 80, 64 + 2512);   /* 50 and 2500 */
-    check_bucket(&p, 2, 0, 2, 2656, 16 + 1008); /* what is left */
+    check_bucket(&p, 2, 0, 2, 2656, 16 + 1008); /* the rest */
     ck_assert_uint_eq(p.offset[5], 0);
     ck_assert_uint_eq(p.offset[4], 16);
     ck_assert_uint_eq(p.offset[3], 80);

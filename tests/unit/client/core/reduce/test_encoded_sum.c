@@ -117,7 +117,7 @@ note_arrived(size_t count, double times)
         arrived[i] += times * (double)sum[i];
 }
 
-/* What all ranks still keep. */
+/* The residuals of all ranks. */
 static double
 encoded_sum_kept(size_t i)
 {
@@ -167,7 +167,7 @@ START_TEST(all_that_was_given_has_arrived_or_is_kept)
 }
 END_TEST
 
-/* What is written down here is what every release must make of these numbers. */
+/* Every release must give these results for these numbers. */
 START_TEST(sums_are_in_the_order_of_the_ranks_beside_this_ranks_own_gradient)
 {
     static const float x[3] = {0x1p-30f, 1, -1};
@@ -241,7 +241,7 @@ START_TEST(a_gradient_that_did_not_count_leaves_nothing_behind)
                     encoded_sum_draw(&other, count);
                     encoded_sum_exchange();
                     ck_assert_int_eq(end_all(PS_SUM, count), PS_OK);
-                    if (step % 2 == 0) /* else the next one settles it */
+                    if (step % 2 == 0) /* otherwise the next one settles it */
                         settle_all(false);
                 }
                 encoded_sum_draw(&rng, count);
@@ -258,7 +258,7 @@ START_TEST(a_gradient_that_did_not_count_leaves_nothing_behind)
 }
 END_TEST
 
-/* Rooms for others: what was kept is kept still, and one that is left over gets all of it. */
+/* After a change of ranks residuals are still kept, and a single remaining rank gets all of its own. */
 START_TEST(what_is_kept_stays_when_the_ranks_are_others)
 {
     struct ps_compress how = {.kind = PS_COMPRESS_TOP_K, .fraction = 0.1};
@@ -275,7 +275,7 @@ START_TEST(what_is_kept_stays_when_the_ranks_are_others)
     note_arrived(count, 1);
     settle_all(true);
     for (size_t i = 0; i < count; i++)
-        given[i] -= (double)rank[3].kept[i]; /* it is lost with what it kept */
+        given[i] -= (double)rank[3].kept[i]; /* it is lost with its residuals */
     encoded_sum_finish(&rank[3]);
     for (ranks = 3; ranks > 1; ranks--) {
         for (uint32_t r = 0; r < ranks; r++)
@@ -349,7 +349,7 @@ START_TEST(the_largest_floats_stay_finite)
 }
 END_TEST
 
-/* Words that are changed on the way: who sent them is named, and nothing is read past its end. */
+/* Words that are changed on the way: the sender is named, and nothing is read past the end. */
 START_TEST(what_no_encoder_makes_is_found_out)
 {
     for (size_t c = 0; c < 4; c++) {

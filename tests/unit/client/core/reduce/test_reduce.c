@@ -163,7 +163,7 @@ reduce_expected(enum ps_dtype dtype, enum ps_reduce op, union element a, union e
 
 /* ---- What goes in ---- */
 
-/* Now and then what is awkward: both zeros, infinities, NaNs with payloads and signs, the least and the largest, and
+/* Now and then a special value: both zeros, infinities, NaNs with payloads and signs, the least and the largest, and
  * random bits. */
 static union element
 random_element(enum ps_dtype dtype, struct test_rng *r)

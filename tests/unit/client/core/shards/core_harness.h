@@ -1,4 +1,4 @@
-/* What the tests of the client core share: a driver that performs the core's actions on a network of two queues per
+/* Shared by the tests of the client core: a driver that performs the core's actions on a network of two queues per
  * link, and a small honest shard that adds gradients up. A test drives it message by message, or lets it run.
  *
  *     struct harness h;
@@ -6,8 +6,8 @@
  *     ... core_push(h.core, ...); harness_run(&h);
  *     harness_stop(&h);
  *
- * By hand: harness_perform() carries out actions; to_shard() takes the next message that the core sent; to_client()
- * hands the core an answer. */
+ * Message by message: harness_perform() carries out actions; to_shard() takes the next message that the core sent;
+ * to_client() hands the core an answer. */
 #ifndef TESTS_UNIT_CLIENT_CORE_SHARDS_CORE_HARNESS_H
 #define TESTS_UNIT_CLIENT_CORE_SHARDS_CORE_HARNESS_H
 
@@ -33,7 +33,7 @@ struct core_flight {
     struct core_flight *next;
     struct frame_head head;
     uint8_t *meta, *payload;
-    struct core_send *send; /* not told back yet */
+    struct core_send *send; /* not reported as sent yet */
 };
 
 struct flights {
@@ -50,14 +50,14 @@ struct model_var {
     uint64_t *version;
 };
 
-/* What an honest shard remembers. */
+/* The state of an honest shard. */
 struct core_model {
     struct model_var var[MODEL_VARS];
     uint32_t vars;
     bool session;
     uint64_t incarnation, boot, next_seq, clock;
     uint32_t code[MODEL_SEQS];  /* of resolved sequence numbers */
-    uint64_t seqs[MODEL_SEQS];  /* in the order of taking */
+    uint64_t seqs[MODEL_SEQS];  /* in the order in which they were taken */
     uint32_t types[MODEL_SEQS]; /* what each was */
     uint64_t taken;
     uint64_t applied; /* pushes */
@@ -71,7 +71,7 @@ struct core_model {
 struct wire_end {
     bool open, connected;
     struct flights up, down; /* to the shard, to the client */
-    struct flights unsent;   /* handed out, not told back, when holding */
+    struct flights unsent;   /* handed out, not reported as sent, when holding */
 };
 
 struct harness;
@@ -79,12 +79,12 @@ typedef void (*model_pushed)(struct harness *h, uint32_t shard, const Psd__Push 
 
 struct harness {
     struct core *core;
-    model_pushed pushed; /* NULL, or told of every push that a shard applies */
+    model_pushed pushed; /* NULL, or called for every push that a shard applies */
     uint32_t shards;
     uint64_t now;
     struct wire_end link[HARNESS_SHARDS];
     struct core_model model[HARNESS_SHARDS];
-    bool hold;       /* do not tell sends back until harness_release() */
+    bool hold;       /* do not report sends until harness_release() */
     bool by_meta;    /* give payloads through core_meta()'s places */
     bool no_connect; /* CORE_CONNECT stays unanswered */
     uint64_t connects, disconnects, discards, finishes, sends, events;
@@ -253,7 +253,7 @@ harness_perform(struct harness *h)
     }
 }
 
-/* Tell back the first n held sends of a link: they are written now. */
+/* Report the first n held sends of a link: they are written now. */
 static UNUSED void
 harness_release(struct harness *h, uint32_t shard, size_t n)
 {

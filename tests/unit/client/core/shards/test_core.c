@@ -1,4 +1,4 @@
-/* The client core's sessions: joining, being refused, rejoining, clocks, time, and what it says. */
+/* The client core's sessions: joining, being refused, rejoining, clocks, time, and its events. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 static struct harness h;

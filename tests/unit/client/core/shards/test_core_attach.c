@@ -1,4 +1,4 @@
-/* Attaching: who did not declare a variable learns from its shards what it is, and reads it. */
+/* Attaching: a client that did not declare a variable gets its definition from its shards, and reads it. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 enum { SHARDS = 3, N = 300000 }; /* 9 blocks, 3 on each shard */
@@ -180,7 +180,7 @@ START_TEST(what_nobody_declared_is_not_found)
     ck_assert_ptr_nonnull(strstr(e.peer, shard));
     ck_assert_ptr_null(core_op_variable(op));
     core_op_free(h.core, op);
-    attach_make("w", 2); /* and then somebody does */
+    attach_make("w", 2); /* and then a worker declares it */
     pull_all(attach_start("w"));
 }
 END_TEST
@@ -341,7 +341,7 @@ START_TEST(a_shard_that_came_back_empty_is_asked_until_it_knows_the_variable)
 }
 END_TEST
 
-/* Nor is it the end when its disk fails while somebody declares it. */
+/* Nor is it the end when its disk fails while a worker declares it. */
 START_TEST(an_observer_whose_variable_cannot_be_made_asks_again)
 {
     struct core_var *v;

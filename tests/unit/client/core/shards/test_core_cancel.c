@@ -1,5 +1,5 @@
 /* Giving up: every kind of operation in every state of its requests. A buffer is free when the cancel returned,
- * sequence numbers are never lost, and the caller learns what is known of the outcome. */
+ * sequence numbers are never lost, and the caller learns as much of the outcome as is known. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 static struct harness h;
@@ -139,7 +139,7 @@ START_TEST(push_waiting_to_be_sent_again_may_have_been_applied)
 }
 END_TEST
 
-/* Shard 1 cannot be reached when it starts and never hears of its request. */
+/* Shard 1 cannot be reached when it starts and never receives its request. */
 START_TEST(push_that_one_shard_has_answered_and_one_never_got_is_not_just_cancelled)
 {
     static struct harness two;
@@ -410,7 +410,7 @@ END_TEST
 /* ---- At random ---- */
 
 /* Operations start and are given up at any moment while the connection breaks; the shard's own assertions say that
- * every number comes in order, and what ended well was applied. */
+ * every number comes in order, and operations that succeeded were applied. */
 START_TEST(numbers_stay_in_order_whatever_is_given_up)
 {
     struct test_rng rng = {test_seed() + 1000 + (uint64_t)_i};

@@ -1,6 +1,6 @@
-/* The client core when memory runs out: the nth allocation fails, for every n that a run of everything makes. What was
- * started ends well or with PS_ERR_NOMEM, the connection may be lost and made again, and nothing leaks or is counted
- * twice. The core is compiled into this test with allocations that can fail. */
+/* The client core when memory runs out: the nth allocation fails, for every n of a run with all operations. Started
+ * operations succeed or end with PS_ERR_NOMEM, the connection may be lost and made again, and nothing leaks or is
+ * counted twice. The core is compiled into this test with allocations that can fail. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 static uint64_t allocations, fail_at; /* 0: none fails */
@@ -32,7 +32,7 @@ test_realloc(void *old, size_t size)
 #define malloc  test_malloc
 #define calloc  test_calloc
 #define realloc test_realloc
-/* clang-format off: in the order of who needs whom */
+/* clang-format off: in the order of dependence */
 #include "client/core/shards/core.c"
 #include "client/core/shards/inbox.c"
 #include "client/core/shards/op.c"
@@ -86,7 +86,7 @@ declare_somehow(const char *name, uint64_t n)
     return v;
 }
 
-/* Somebody else has declared it; attach, waiting for memory. */
+/* Another worker has declared it; attach, waiting for memory. */
 static struct core_var *
 attach_somehow(const char *name, uint64_t n)
 {
@@ -148,7 +148,7 @@ run_failing(uint64_t nth, bool crash)
     fail_at = nth;
     memset(&h, 0, sizeof(h));
     if (!harness_try_init(&h, 2, PS_ASYNC))
-        return true; /* core_new() said so */
+        return true; /* core_new() reported it */
     harness_run(&h);
     ck_assert(core_joined(h.core));
     h.by_meta = nth % 2 == 0;

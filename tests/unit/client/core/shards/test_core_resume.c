@@ -1,5 +1,5 @@
-/* What the client core does after lost connections and lost data: what is sent again, in which order, with which
- * numbers, and that every push is applied once wherever the connection breaks. */
+/* The client core after lost connections and lost data: the messages that are sent again, their order and numbers, and
+ * that every push is applied once wherever the connection breaks. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 static struct harness h;
@@ -163,7 +163,7 @@ START_TEST(older_state_without_loss_is_told_too)
 }
 END_TEST
 
-/* The store is another one, of which the session row says that it lacks nothing; still its blocks may be older. */
+/* The store is another one, whose session row claims that it lacks nothing; still its blocks may be older. */
 START_TEST(gradient_of_a_version_of_another_store_goes_without_it)
 {
     struct core_var *v = harness_var(&h, "w", 8);
@@ -250,7 +250,7 @@ START_TEST(variable_that_one_shard_lost_while_another_was_asked_is_declared_ther
     ck_assert(model_step(&h, 0) && harness_deliver(&h, 0)); /* the other has not answered yet */
     model_forget(&h.model[0]);
     harness_cut(&h, 0);
-    for (int round = 0; round < 20; round++) { /* until the session there is made anew */
+    for (int round = 0; round < 20; round++) { /* until the session there is made again */
         harness_pass(&h, 100);
         model_step(&h, 0);
         harness_deliver(&h, 0);
@@ -336,7 +336,7 @@ START_TEST(push_below_a_new_sessions_clock_is_made_at_that_clock)
 }
 END_TEST
 
-/* No honest shard answers a push that it has not got whole. The gradient's buffer is the caller's again, so the
+/* No honest shard answers a push before it has received all of it. The gradient's buffer is the caller's again, so the
  * connection that still reads from it must go. */
 START_TEST(push_answered_before_it_was_sent_costs_the_connection)
 {
@@ -454,7 +454,7 @@ script_open(struct script *s, uint32_t shards)
     s->small = harness_var(&h, "small", SMALL);
 }
 
-/* All done, every gradient counted once, and the last pull saw that. */
+/* All done, every gradient counted once, and the last pull shows that. */
 static void
 script_check(struct script *s)
 {

@@ -1,6 +1,6 @@
-/* What the client core makes of a shard that came back with older data: which of its pushes are there all the same, how
- * many are gone, what is sent again and in which order. By hand, and with random schedules against a shard that saves,
- * loses its power and keeps what was durable. */
+/* The client core and a shard that came back with older data: which of its pushes survived, how many are gone, which
+ * are sent again and in which order. In fixed cases, and with random schedules against a shard that saves, loses its
+ * power and keeps what was durable. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 static struct harness h;
@@ -227,7 +227,7 @@ START_TEST(a_survivor_that_is_given_up_while_its_values_come_is_not_said_to_be_u
 }
 END_TEST
 
-/* The save holds it, so the shard remembers how it went. */
+/* The save holds it, so the shard remembers its outcome. */
 START_TEST(what_was_saved_and_not_answered_is_asked_by_its_number)
 {
     struct core_op *a = start_push(&h, v, grad), *b = start_push(&h, v, grad), *c = start_push(&h, v, grad);
@@ -265,7 +265,7 @@ START_TEST(a_tick_that_overtook_a_push_is_made_up_for)
 }
 END_TEST
 
-/* Every push at the clock that it was made at: a shard takes no other. */
+/* Every push at the clock at which it was made: a shard accepts no other. */
 START_TEST(ticks_that_are_gone_come_again_where_they_were)
 {
     struct core_op *a, *b;
@@ -360,7 +360,7 @@ answer_gate(const struct wire_msg *gate, uint64_t slowest)
     to_client(&h, 0, MSG_DATA, gate->request, &d.base, NULL, 0);
 }
 
-/* In sync the blocks are behind the worker's clock until the others have told theirs. */
+/* In sync the blocks are behind the worker's clock until the others have sent theirs. */
 START_TEST(sync_pushes_wait_until_their_blocks_are_there)
 {
     struct core_op *a, *b, *tick;
@@ -385,7 +385,7 @@ START_TEST(sync_pushes_wait_until_their_blocks_are_there)
     answer_gate(&gate, 0);
     ck_assert_uint_eq(core_expect(&h, 0, MSG_PUSH).u.push->clock, 5);
     gate = core_expect(&h, 0, MSG_PULL);
-    answer_gate(&gate, 5); /* now the slowest worker is known to be there: nobody need ask again */
+    answer_gate(&gate, 5); /* now the slowest worker is known to be there: no more requests are needed */
     core_expect(&h, 0, MSG_PUSH);
     ck_assert_uint_eq(core_expect(&h, 0, MSG_TICK).u.tick->clock, 6);
     core_op_free(h.core, a);
@@ -422,17 +422,17 @@ START_TEST(a_gated_push_may_be_given_up_or_lose_its_connection)
     core_expect(&h, 0, MSG_TICK);
     core_expect(&h, 0, MSG_SKIP);
     gate = core_expect(&h, 0, MSG_PULL);
-    tell_error(&h, 0, gate.request, PS_ERR_STEP_FAILED, "worker 1 was lost"); /* the others are no nearer */
+    tell_error(&h, 0, gate.request, PS_ERR_STEP_FAILED, "worker 1 was lost"); /* the others have not advanced */
     gate = core_expect(&h, 0, MSG_PULL);
     tell_error(&h, 0, gate.request, PS_ERR_NOT_FOUND, "no such variable");
-    ck_assert_uint_eq(core_expect(&h, 0, MSG_PUSH).u.push->seq, 3); /* the push will hear by itself */
+    ck_assert_uint_eq(core_expect(&h, 0, MSG_PUSH).u.push->seq, 3); /* the push will be answered itself */
     core_op_free(h.core, b);
     harness_perform(&h);
 }
 END_TEST
 
-/* Of a step that is under way an answered push is gone, and nobody will send it again: the others, who may wait in
- * another push of the step that this worker waits in, hear that nothing more comes. */
+/* Of a step that is under way an answered push is gone, and will not be sent again: the others, which may wait in
+ * another push of the step that this worker waits in, are told that nothing more comes. */
 START_TEST(a_step_that_went_back_does_not_wait_for_what_was_answered)
 {
     struct core_op *a, *b, *tick;
@@ -531,8 +531,8 @@ START_TEST(a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes
 }
 END_TEST
 
-/* The same where the one that was ahead lacked what this worker had summed up: the tick that tells it is at the
- * session's clock, and is answered before all is lost again, or is not. */
+/* The same where the one that was ahead lacked this worker's sums: the tick that reports them is at the session's
+ * clock, and is answered before all is lost again, or is not. */
 START_TEST(a_tick_that_told_of_metrics_is_not_where_the_worker_was)
 {
     struct core_op *op;
@@ -554,7 +554,7 @@ START_TEST(a_tick_that_told_of_metrics_is_not_where_the_worker_was)
 }
 END_TEST
 
-/* What the checkpoint has of this worker is not known, so nothing is said to be lost. */
+/* This worker's pushes in the checkpoint are not known, so no loss is reported. */
 START_TEST(a_restore_is_told_as_one)
 {
     struct core_op *op[2];
@@ -571,7 +571,7 @@ START_TEST(a_restore_is_told_as_one)
     lose_session((struct welcome){.restored = "clock-40", .restored_boot = 999}); /* and then a loss */
     ck_assert_int_eq(h.rolled_back.code, PS_ERR_ROLLED_BACK);
     ck_assert_uint_eq(core_rolled_back(h.core, 0), 1);
-    /* Its power was lost before this worker heard of the restore. */
+    /* Its power was lost before this worker was notified of the restore. */
     lose_session((struct welcome){.restored = "clock-7", .restored_boot = 1001});
     ck_assert_int_eq(h.rolled_back.code, PS_ERR_RESTORED);
     ck_assert_uint_eq(core_rolled_back(h.core, 0), 1);
@@ -580,7 +580,7 @@ START_TEST(a_restore_is_told_as_one)
 }
 END_TEST
 
-/* The same when the worker has gone on meanwhile: what it made then comes behind where it was heard of last. */
+/* The same when the worker has gone on meanwhile: its later pushes come behind its last known place. */
 START_TEST(what_was_made_ahead_of_a_session_keeps_its_clock)
 {
     Psd__Declared d = PSD__DECLARED__INIT;
@@ -624,7 +624,7 @@ END_TEST
 #define PUSHES   300
 #define ELEMENTS 1000 /* one block: a push is one frame */
 
-/* Push k adds 1 to element k: what the shard holds says which pushes it has. */
+/* Push k adds 1 to element k: the shard's values show which pushes it has. */
 static struct {
     struct core_var *var;
     struct core_op *op[PUSHES]; /* NULL: over */
@@ -647,7 +647,7 @@ static struct {
     uint64_t boot; /* that these are of */
 } disk;
 
-/* What the shard logs when a session takes its first sequence after a restart. */
+/* The shard's log record when a session takes its first sequence after a restart. */
 static void
 disk_note_names(void)
 {
@@ -672,7 +672,7 @@ disk_save(void)
     disk.version = m->var[0].version[0];
     memcpy(disk.value, m->var[0].value, sizeof disk.value);
     disk_note_names();
-    disk.durable -= disk.named; /* what a session row keeps: the numbers of those that survived */
+    disk.durable -= disk.named; /* kept in a session row: the numbers of those that survived */
     memmove(disk.seq, disk.seq + disk.named, disk.durable * sizeof disk.seq[0]);
     if (!disk.names) {
         disk.durable = 0;

@@ -1,5 +1,5 @@
-/* Sets and drains from the client's side: to which shards, again after a reconnect, and what the caller is told; the
- * norm that a push carries. */
+/* Sets and drains from the client's side: to which shards, again after a reconnect, and the caller's result; the norm
+ * that a push carries. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 #include <math.h>
@@ -261,7 +261,7 @@ START_TEST(set_that_waits_says_who_is_done)
     ck_assert_ptr_nonnull(strstr(e.text, "for shard 1 at"));
     ck_assert_ptr_nonnull(strstr(e.text, "changed on shards 0 and 2 so far"));
     cancel_op(&h, op, PS_ERR_CANCELLED);
-    answer_set(1, core_expect(&h, 1, MSG_SET).request, 1); /* nobody waits for it any more */
+    answer_set(1, core_expect(&h, 1, MSG_SET).request, 1); /* no call waits for it any more */
     ck_assert_int_eq(core_fatal(h.core, NULL), PS_OK);
 }
 END_TEST
@@ -308,7 +308,7 @@ START_TEST(drain_is_done_when_the_shard_has_closed)
 }
 END_TEST
 
-/* The connection was cut before the shard said anything: it may not have heard. */
+/* The connection was cut before the shard answered: it may not have received the drain. */
 START_TEST(drain_is_asked_again_when_the_connection_was_cut)
 {
     struct core_op *op = start_drain(1);

@@ -1,5 +1,5 @@
-/* What the client core holds back: bytes handed out, pulls outstanding, numbers unacknowledged; how an operation is cut
- * into frames; versions that messages carry. */
+/* Limits of the client core: bytes handed out, pulls outstanding, numbers unacknowledged; how an operation is cut into
+ * frames; versions that messages carry. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 #define LARGE      (256 * KIB) /* bytes of the largest block */
@@ -220,7 +220,7 @@ START_TEST(only_changed_blocks_are_transferred)
     h.by_meta = true;
     ck_assert_int_eq(core_pull(h.core, 1, &v, outs, &o, &op, NULL), PS_OK);
     harness_run(&h);
-    ck_assert_uint_eq(core_op_blocks(op), 3); /* nothing was seen: all */
+    ck_assert_uint_eq(core_op_blocks(op), 3); /* no versions are known: all */
     end_op(&h, op, PS_OK);
     h.model[0].var[0].version[1] = 4;
     h.model[0].var[0].value[1008] = 8;

@@ -26,7 +26,7 @@ local_optimizer_fill(struct test_rng *rng, size_t n, float *x)
         x[i] = test_float(rng);
 }
 
-/* What shards do: each block has arrays of its own and is updated out of place. */
+/* As shards do: each block has arrays of its own and is updated out of place. */
 static void
 shards_update(const struct ps_optimizer *o, const struct optimizer_when *when, float scale,
               struct optimizer_kit_state *s, const float *grad)

@@ -1,4 +1,4 @@
-/* Metrics of a worker: what its ticks tell shard 0, and what it makes of a welcome. */
+/* Metrics of a worker: the values in its ticks to shard 0, and its use of a welcome. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 static struct harness h;
@@ -17,7 +17,7 @@ own_metrics_teardown(void)
     harness_stop(&h);
 }
 
-/* One step: its data ends here (0: it says nothing of its data), and it has these. */
+/* One step: its data ends here (0: without a cursor), and it has these metrics. */
 static void
 own_metrics_step(uint64_t position, size_t n, const double *values)
 {
@@ -52,7 +52,7 @@ next_tick(uint32_t to)
     ck_abort_msg("no tick comes");
 }
 
-/* The next tick to shard 0 tells these; n 0: none. */
+/* The next tick to shard 0 has these; n 0: none. */
 static void
 check_told(size_t n, const double *want, uint64_t position)
 {
@@ -137,7 +137,7 @@ join_again(uint64_t incarnation, struct welcome first, struct welcome second)
     ck_assert(core_joined(h.core));
 }
 
-/* The second shard has not heard that the step to 8 is over, so it is done again. */
+/* The second shard does not know that the step to 8 is over, so it is done again. */
 START_TEST(a_step_that_is_in_them_already_adds_nothing)
 {
     join_again(78, (struct welcome){.cursor = {0, 8}, .metrics = {5, 2}, .metrics_at = 8, .clock = 2},
@@ -192,7 +192,7 @@ START_TEST(a_shard_that_lost_them_is_told_at_once)
 }
 END_TEST
 
-/* The same while this worker joins anew: it knows more than the shard does. */
+/* The same while this worker joins again: it knows more than the shard does. */
 START_TEST(a_worker_that_joins_a_shard_that_lost_them_keeps_its_own)
 {
     own_metrics_step(4, 2, (double[]){1, 1});
@@ -216,7 +216,7 @@ START_TEST(of_the_round_before_it_keeps_nothing_either)
 }
 END_TEST
 
-/* Under its index another process went on to 12; what the shard lost is less than what it still has of that. */
+/* Under its index another process went on to 12; the shard lost less than it still has of that. */
 START_TEST(what_another_process_has_done_since_is_more_than_its_own)
 {
     own_metrics_step(4, 2, (double[]){1, 1});

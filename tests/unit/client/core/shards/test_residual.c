@@ -1,5 +1,5 @@
-/* Compressed pushes in the client: what their encodings leave out is neither lost nor counted twice, whatever becomes
- * of a push. Gradients are of few digits, so that all sums are exact. */
+/* Compressed pushes in the client: elements that their encodings leave out are neither lost nor counted twice, whatever
+ * the fate of a push. Gradients are of few digits, so that all sums are exact. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ START_TEST(push_that_is_not_compressed_leaves_alone_what_is_kept)
 }
 END_TEST
 
-/* Answered so, a push has not counted: what it left out is gone with it, what was left out before is not. */
+/* With these answers a push has not counted: its own residual is discarded with it, the residual from before is not. */
 static const enum ps_err not_counted[] = {PS_ERR_FULL,  PS_ERR_STALE,   PS_ERR_LATE,
                                           PS_ERR_CLOCK, PS_ERR_INVALID, PS_ERR_UNSUPPORTED};
 
@@ -407,8 +407,8 @@ static const struct ps_compress codecs[] = {{.kind = PS_COMPRESS_NONE},
                                             {.kind = PS_COMPRESS_BFLOAT16},
                                             {.kind = PS_COMPRESS_TOP_K, .fraction = 0.02}};
 
-/* Honest shards that are cut off now and then; pushes that are cancelled before they were sent. What arrived and what
- * is left are the sum of all that was not cancelled. */
+/* Honest shards that are cut off now and then; pushes that are cancelled before they were sent. The arrived values and
+ * the residual are the sum of all that was not cancelled. */
 START_TEST(nothing_is_lost_and_nothing_counts_twice)
 {
     static float sum[MANY], grads[4][MANY];

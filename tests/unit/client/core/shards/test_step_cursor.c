@@ -1,4 +1,4 @@
-/* Cursors: where a worker's data goes on, and what its pushes say of it. */
+/* Cursors: where a worker's data goes on, and the cursors in its pushes. */
 #include "tests/unit/client/core/shards/core_harness.h"
 
 static struct harness h;
@@ -143,7 +143,7 @@ START_TEST(who_joins_begins_at_the_smallest_place_of_all_shards)
 }
 END_TEST
 
-/* A reconnect asks nobody where the data goes on: this side knows. */
+/* A reconnect does not ask where the data goes on: this side knows. */
 START_TEST(a_push_that_is_sent_again_keeps_its_place)
 {
     struct ps_error e;

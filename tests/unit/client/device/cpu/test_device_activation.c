@@ -1,5 +1,5 @@
 /* Sigmoid, GELU and layer normalization against references in double, their gradients against differences, figures by
- * hand, and what large numbers do. */
+ * hand, and large numbers. */
 #include "tests/unit/client/device/device_kit.h"
 
 static const size_t lengths[] = {1, 7, 64, 65, 10007};

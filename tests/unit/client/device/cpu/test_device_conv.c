@@ -6,7 +6,7 @@
 
 /* ---- Reference ---- */
 
-/* TensorFlow's documentation of SAME, in the words that it has: by the remainder of size and stride. */
+/* TensorFlow's definition of SAME, as documented: by the remainder of size and stride. */
 static ptrdiff_t
 reference_padding(size_t size, size_t window, size_t stride, enum ps_padding padding)
 {

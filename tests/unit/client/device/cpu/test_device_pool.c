@@ -1,5 +1,5 @@
-/* Pools: against what a window sees as the formula has it, in double, at odd shapes, strides and both paddings;
- * gradients against differences; figures by hand. */
+/* Pools: against the formula over each window, in double, at odd shapes, strides and both paddings; gradients against
+ * differences; figures by hand. */
 #include "tests/unit/client/device/device_kit.h"
 
 /* ---- Reference ---- */

@@ -1,4 +1,4 @@
-/* The digits example's rooms: its command line, its progress line, and the counts that it reads out of reports. */
+/* The digits example's modules: its command line, its progress line, and the counts that it reads out of reports. */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* Charts: round ticks, and SVG that an XML reader takes, whatever the series hold. */
+/* Charts: round ticks, and SVG that an XML reader accepts, whatever the series hold. */
 #include "client/examples/digits/plot.h"
 
 #include <math.h>

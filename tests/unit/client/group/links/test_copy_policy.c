@@ -1,10 +1,10 @@
-/* Which way large frames take into a ring. */
+/* The copy mode for large frames into a ring. */
 #include <string.h>
 
 #include "client/group/links/copy_policy.h"
 #include "tests/unit/kits/check_main.h"
 
-/* A cycle in which each way costs what it costs; what is chosen for the rest of it. */
+/* A cycle with a given cost of each way; returns the choice for the rest of it. */
 static enum copy_mode
 copy_policy_cycle(struct copy_policy *c, uint64_t *position, const uint64_t ns[COPY_MODES])
 {
@@ -53,7 +53,7 @@ START_TEST(nothing_is_streamed_before_both_ways_are_known)
     ck_assert_int_eq(copy_policy_mode(&c, 5 * COPY_POLICY_EPOCH), COPY_STREAMED);
     ck_assert(copy_policy_tried(COPY_POLICY_EPOCH, COPY_POLICY_EPOCH, &way));
     ck_assert(
-        !copy_policy_tried(COPY_POLICY_EPOCH, COPY_POLICY_EPOCH + 1, &way)); /* the next may be written otherwise */
+        !copy_policy_tried(COPY_POLICY_EPOCH, COPY_POLICY_EPOCH + 1, &way)); /* the next may be written the other way */
     ck_assert(!copy_policy_tried(2 * COPY_POLICY_EPOCH, 1, &way));
 }
 END_TEST

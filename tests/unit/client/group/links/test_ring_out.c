@@ -10,12 +10,12 @@
 
 static struct frame_ring from;
 static struct shm_ring to;
-static struct bell bell; /* without a connection: nobody sleeps */
+static struct bell bell; /* without a connection: no side sleeps */
 static struct copy_policy copying;
 static struct ring_out ring;
 static uv_loop_t loop;
 
-/* A frame, and what became of it. */
+/* A frame, and its outcome. */
 static struct sent {
     struct rank_link_out out;
     struct conn_out queued;

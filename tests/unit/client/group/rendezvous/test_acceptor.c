@@ -116,7 +116,7 @@ acceptor_heard(int fd, uint8_t *out, size_t size)
     return n;
 }
 
-/* It says ERROR with this code, and hangs up. */
+/* It sends ERROR with this code, and closes. */
 static void
 acceptor_refused(int fd, enum ps_err code)
 {

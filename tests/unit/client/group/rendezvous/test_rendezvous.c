@@ -1,5 +1,5 @@
-/* Workers without shards that meet: many of them on one loop, over real sockets. Who hosts, who comes late, who dies,
- * who hangs, who does not belong. */
+/* Workers that meet without shards: many of them on one loop, over real sockets. The coordinator, and workers that come
+ * late, die, hang, or do not belong. */
 #include "client/group/rendezvous/rendezvous.h"
 
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@
 #include "tests/unit/kits/check_main.h"
 
 #define WORKERS_MAX 8
-#define PATIENCE_MS 60000 /* what should take a moment */
+#define PATIENCE_MS 60000 /* for calls that should be short */
 #define AGAIN_MS    10
 
 struct rendezvous_worker {
@@ -76,7 +76,7 @@ names_set_hang(bool hang)
     pthread_mutex_unlock(&names_mutex);
 }
 
-/* All threads that asked have come back from it: so many. */
+/* So many threads that looked a name up have returned. */
 static void
 names_wait_answered(unsigned asked)
 {
@@ -204,7 +204,7 @@ until_done(uint32_t i)
         rendezvous_turn();
 }
 
-/* For so long; for what must not happen meanwhile. */
+/* Runs the loop for so long, to see that an event does not happen. */
 static void
 rendezvous_pass(uint64_t ms)
 {
@@ -417,7 +417,7 @@ START_TEST(who_has_not_come_is_named)
 }
 END_TEST
 
-/* Somebody listens there and says nothing: a process that is stopped, or computes. */
+/* A listener that sends nothing: a process that is stopped, or computes. */
 START_TEST(a_worker_that_does_not_answer_is_not_there)
 {
     n = 3;
@@ -430,7 +430,7 @@ START_TEST(a_worker_that_does_not_answer_is_not_there)
 }
 END_TEST
 
-/* getaddrinfo() cannot be called off; who waits for it goes on, and the next meeting asks again. */
+/* getaddrinfo() cannot be cancelled; the waiting worker goes on, and its next rendezvous asks again. */
 START_TEST(a_name_that_hangs_ends_no_later_than_the_deadline)
 {
     n = 2;
@@ -482,7 +482,7 @@ START_TEST(a_name_of_nothing_is_said)
 }
 END_TEST
 
-/* It is closed while its name hangs, and the thread comes back to nobody. */
+/* It is closed while its name hangs; the thread returns after that. */
 START_TEST(who_is_closed_leaves_its_name_behind)
 {
     n = 2;
@@ -556,7 +556,7 @@ START_TEST(who_belongs_elsewhere_is_refused)
 }
 END_TEST
 
-/* Any crowd: workers begin and die in any order until all are let live. */
+/* Workers begin and die in random order until all are left alive. */
 START_TEST(any_crowd_meets_in_the_end)
 {
     struct test_rng r = {test_seed() + (uint64_t)_i};
@@ -574,7 +574,7 @@ START_TEST(any_crowd_meets_in_the_end)
                 rendezvous_begin_one(i, 0);
         rendezvous_pass(test_below(&r, 3 * AGAIN_MS));
     }
-    for (;;) { /* some may have met and others been lost on the way: all begin anew, as the ranks of a group do */
+    for (;;) { /* some may have met and others been lost on the way: all begin again, as the ranks of a group do */
         for (uint32_t i = 0; i < n; i++) {
             if (w[i].r == NULL)
                 rendezvous_open_all(i);

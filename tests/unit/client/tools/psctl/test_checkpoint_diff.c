@@ -56,7 +56,7 @@ file_of(int which, const struct diff_tensor *tensors)
     return paths[which];
 }
 
-/* What was found, in order. */
+/* The differences found, in order. */
 static struct checkpoint_diff found[8];
 static char names[8][16];
 static size_t found_len;

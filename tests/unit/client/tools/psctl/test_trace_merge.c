@@ -1,4 +1,4 @@
-/* Traces laid over each other: everybody's time by one clock, however far the machines' clocks are apart. */
+/* Merged traces: every process's time by one clock, however far the machines' clocks are apart. */
 #include "client/tools/psctl/trace_merge.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 #define MS INT64_C(1000000)
 
 static struct trace_merge *o;
-static const char *unsure; /* who is laid over by its wall clock alone */
-static struct trace t;     /* all of them, once they are laid over each other */
+static const char *unsure; /* processes that are aligned by their wall clocks alone */
+static struct trace t;     /* all of them, once they are merged */
 
 static void
 trace_merge_setup(void)
@@ -68,7 +68,7 @@ trace_merge_expect(const char *name, double ms)
 START_TEST(processes_of_one_machine_have_one_clock)
 {
     trace_merge_add_event("a", 100 * MS, 0, 1);
-    trace_merge_add_event("a", 70 * MS, 9 * MS, 2); /* whatever their wall clocks say */
+    trace_merge_add_event("a", 70 * MS, 9 * MS, 2); /* whatever their wall clocks show */
     t = trace_merge_finish(o, 0, &unsure);
     ck_assert_ptr_null(unsure);
     ck_assert_uint_eq(t.origin.origin_ns, 70 * MS);
@@ -76,7 +76,7 @@ START_TEST(processes_of_one_machine_have_one_clock)
 }
 END_TEST
 
-/* b is 1000 ms ahead of a, c 50 ms behind b: nobody has compared a and c. */
+/* b is 1000 ms ahead of a, c 50 ms behind b: a and c were not compared. */
 START_TEST(clocks_that_were_compared_are_made_one_through_others)
 {
     trace_merge_add_event("a", 100 * MS, 0, 1);

@@ -11,7 +11,7 @@ nothing_said(void)
     return (struct psrun_options){.worker_port = 2222};
 }
 
-/* Everybody's name and address, one behind the other: "shard 0 here:0; worker 0@b b:2222; ". */
+/* All tasks' names and addresses, one behind the other: "shard 0 here:0; worker 0@b b:2222; ". */
 static const char *
 assign_hosts_dealt(const struct host_assignment *d, char *out, size_t size)
 {

@@ -1,4 +1,4 @@
-/* Where a run's data go: into memory, as long as that has room. What the system says of both is said here. */
+/* Where a run's data go: into memory, as long as that has room. The test provides the system's answers about both. */
 #include "client/tools/psrun/host_setup.h"
 
 #include <stdlib.h>
@@ -76,7 +76,7 @@ START_TEST(a_run_is_in_memory_where_that_has_room)
 }
 END_TEST
 
-/* On another machine the directory was named by who cannot look. */
+/* On another machine psrun cannot check the directory that it names. */
 START_TEST(a_shard_goes_to_disk_where_memory_has_no_room)
 {
     struct strlist dirs = {0}, argv = {0};

@@ -5,7 +5,7 @@
 
 #include "tests/unit/kits/check_main.h"
 
-/* What is written, with a port or without, and login, name and port; NULL login: refused. */
+/* A text, whether a port is allowed, and login, name and port; NULL login: refused. */
 static const struct {
     const char *text;
     bool address;
@@ -94,7 +94,7 @@ START_TEST(this_machine_is_known_by_its_names)
 }
 END_TEST
 
-/* What a real shell makes of the quoted text. */
+/* The words that a real shell makes of the quoted text. */
 static void
 shell_gives_back(const char *text)
 {

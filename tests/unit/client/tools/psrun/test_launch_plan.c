@@ -8,7 +8,7 @@
 #include "common/core/cluster/tfconfig.h"
 #include "tests/unit/kits/check_main.h"
 
-/* The settings as options_parse() leaves them when nothing is said, for two shards and three workers. */
+/* The settings as options_parse() leaves them without options, for two shards and three workers. */
 static void
 settings_of(struct psrun_options *s)
 {
@@ -22,7 +22,7 @@ settings_of(struct psrun_options *s)
                                 .silence_ms = 60000};
 }
 
-/* What they say, on a machine of eight cores named "here.lab". */
+/* The plan of these settings, on a machine of eight cores named "here.lab". */
 static struct launch_plan
 plan_from(struct psrun_options *settings)
 {
@@ -187,7 +187,7 @@ START_TEST(a_shard_is_told_where_it_belongs)
     struct strlist argv = {0};
 
     settings.psd_options = (struct option_list){.text = {"--grace=1s"}, .len = 1};
-    p.assigned.tasks[1].host.port = 0; /* it has not said where it listens */
+    p.assigned.tasks[1].host.port = 0; /* it has not reported its address */
     launch_plan_shard_argv(&p, 1, 4, &argv);
     ck_assert_str_eq(argv.text[0], "/bin/psd");
     ck_assert(launch_plan_has(&argv, "--cluster=local") && launch_plan_has(&argv, "--shard=1") &&
@@ -272,7 +272,7 @@ START_TEST(an_order_has_all_that_another_machine_needs)
     ck_assert_uint_eq(order.dirs.len, 4);
     ck_assert_str_eq(order.dirs.text[0], "/disk");
     ck_assert_str_eq(order.dirs.text[1], "/disk/shard-1");
-    ck_assert_str_eq(order.dirs.text[3], "/data/shard-1"); /* the last is what its memory is measured by */
+    ck_assert_str_eq(order.dirs.text[3], "/data/shard-1"); /* its memory is measured by the last */
     ck_assert(launch_plan_has(&order.argv, "--durable-dir=/disk/shard-1"));
     ck_assert_str_eq(order.remove_dir, "");
     ck_assert_str_eq(order.argv.text[0], "/opt/psd");
@@ -281,7 +281,7 @@ START_TEST(an_order_has_all_that_another_machine_needs)
     ck_assert(!order.shard && !order.hold);
     ck_assert_str_eq(order.dir, "/home/ada");
     ck_assert_uint_eq(order.workers, 3);
-    ck_assert_uint_eq(order.env.len, 8); /* TF_CONFIG, PSD_* (4), PWD, PSRUN_COLUMNS, A: nothing of ours, no threads */
+    ck_assert_uint_eq(order.env.len, 8); /* TF_CONFIG, PSD_* (4), PWD, PSRUN_COLUMNS, A: none of psrun's, no threads */
     ck_assert_str_eq(value_of(&order.env, "PWD"), order.dir);
     ck_assert_str_eq(value_of(&order.env, "PSD_TASK"), "2");
     ck_assert_str_eq(value_of(&order.env, "PSRUN_COLUMNS"), "80");
@@ -321,7 +321,7 @@ START_TEST(where_certificates_lie_is_carried_and_nothing_else)
     ck_assert_str_eq(value_of(&carried, "PSD_TLS_CA"), "ca.pem");
     ck_assert_str_eq(value_of(&carried, "PSD_TLS_CERT"), "worker.pem");
     ck_assert_str_eq(value_of(&carried, "PSD_TLS_KEY"), "/etc/psd/worker.key");
-    ck_assert_str_eq(value_of(&carried, "PSD_TLS_NAME"), ""); /* none is wanted: that, too */
+    ck_assert_str_eq(value_of(&carried, "PSD_TLS_NAME"), ""); /* none is wanted: this is passed on, too */
     strlist_free(&carried);
 }
 END_TEST

@@ -51,7 +51,7 @@ START_TEST(an_order_arrives_as_it_was_sent)
         ck_assert_uint_eq(used, 0);
     }
     bytes = strlist_alloc(bytes, len + 1, 1);
-    bytes[len] = REMOTE_STOP; /* what follows is not the order's */
+    bytes[len] = REMOTE_STOP; /* the bytes after it are not part of the order */
     ck_assert_int_eq(remote_order_unpack(bytes, len + 1, &got, &used, NULL), PS_OK);
     ck_assert_uint_eq(used, len);
     ck_assert_str_eq(got.dir, sent.dir);
@@ -69,7 +69,7 @@ START_TEST(an_order_arrives_as_it_was_sent)
 }
 END_TEST
 
-/* What is no order, with its length before it. */
+/* Bytes that are no order, with their length before them. */
 static const struct {
     const char *bytes;
     size_t len;
@@ -118,7 +118,7 @@ END_TEST
 
 /* ---- frames ---- */
 
-/* All that a reader gave, as text. */
+/* All output of a reader, as text. */
 struct remote_heard {
     struct remote_reader reader;
     char text[1024];

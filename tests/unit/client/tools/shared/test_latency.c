@@ -39,7 +39,7 @@ START_TEST(any_time_is_told_a_sixty_fourth_too_high_at_most)
 
         l = (struct latencies){0};
         latencies_add(&l, times[i]);
-        latencies_add(&l, UINT64_MAX / 2); /* so that the greatest is not what cuts it */
+        latencies_add(&l, UINT64_MAX / 2); /* so that the greatest does not limit it */
         got = latencies_at(&l, 0.5);
         ck_assert_msg(got >= times[i] && got - times[i] <= times[i] / 64, "%llu: %llu", (unsigned long long)times[i],
                       (unsigned long long)got);

@@ -4,7 +4,7 @@
 
 #include "tests/unit/kits/check_main.h"
 
-/* What was said, as text: "L" a line, "V" a live text, each ended by '|'. */
+/* The callbacks, as text: "L" a line, "V" a live text, each ended by '|'. */
 struct lines_heard {
     char text[4096];
     size_t longest;

@@ -5,7 +5,7 @@
 
 #include "tests/unit/kits/check_main.h"
 
-/* What is drawn, in a buffer that lasts until the next. */
+/* The drawn text, in a buffer that lasts until the next. */
 static const char *
 redraw_drawn(const char *text, size_t columns, size_t rows)
 {

@@ -5,7 +5,7 @@
 
 #include "tests/unit/kits/check_main.h"
 
-/* A page to print to; table_printed() gives what came, in a buffer that lasts until the next test. */
+/* A page to print to; table_printed() returns the output, in a buffer that lasts until the next test. */
 static char *printed_text;
 static size_t printed_size;
 

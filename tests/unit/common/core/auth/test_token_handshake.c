@@ -1,4 +1,4 @@
-/* Both sides of the proof, and what an intruder may try between them. */
+/* Both sides of the proof, and attacks between them. */
 #include "common/core/auth/token_handshake.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static struct keyring ring;
 static struct key key;
-static struct token_handshake_own ours, theirs; /* who connects; who listens */
+static struct token_handshake_own ours, theirs; /* the connecting side; the listening side */
 static struct token_handshake client, shard;
 static struct {
     uint8_t bytes[TOKEN_HANDSHAKE_BINDING_MAX];
@@ -70,7 +70,7 @@ token_handshake_run(void)
     return token_handshake_give(&client);
 }
 
-/* The shard refuses with this, and who connects hears the same. */
+/* The shard refuses with this, and the connecting side receives the same. */
 static void
 token_handshake_refuses(enum ps_err code, const char *says)
 {
@@ -116,7 +116,7 @@ START_TEST(any_cluster_is_one_that_is_not_named)
 }
 END_TEST
 
-/* What makes a proof none; the sentence is one for all. */
+/* Reasons why a proof fails; the sentence is the same for all. */
 static void
 another_secret(void)
 {
@@ -177,7 +177,7 @@ END_TEST
 START_TEST(the_secret_of_nobody_is_no_way_in)
 {
     unknown_name();
-    memset(key.secret, 0, sizeof key.secret); /* what stands in for a name that is not known */
+    memset(key.secret, 0, sizeof key.secret); /* the secret that stands in for an unknown name */
     token_handshake_begin(ROLE_READ);
     ck_assert_int_eq(token_handshake_run(), PS_ERR_DENIED);
     token_handshake_refuses(PS_ERR_DENIED, "not accepted");
@@ -210,7 +210,7 @@ START_TEST(a_role_that_is_too_low_is_denied_after_the_proof)
     key.secret[0] ^= 1;
     token_handshake_begin(ROLE_ADMIN);
     ck_assert_int_eq(token_handshake_run(), PS_ERR_DENIED);
-    token_handshake_refuses(PS_ERR_DENIED, "not accepted"); /* the role is nobody else's business */
+    token_handshake_refuses(PS_ERR_DENIED, "not accepted"); /* the role is not revealed */
 }
 END_TEST
 
@@ -241,7 +241,7 @@ START_TEST(a_listener_without_the_token_is_found_out)
     token_handshake_begin(ROLE_READ);
     token_handshake_listen(&shard, &impostor, &theirs);
     ck_assert(token_handshake_give(&shard) == PS_OK && token_handshake_give(&client) == PS_OK);
-    /* It lets anybody in, and says what it can. */
+    /* A shard that lets anyone in, and sends what it can. */
     memset(frame, 0, sizeof frame);
     frame_head_encode(&(struct frame_head){.version = FRAME_VERSION, .type = MSG_PROVEN, .meta_len = 40}, frame);
     frame[FRAME_HEAD_SIZE] = ROLE_READ;
@@ -284,7 +284,7 @@ START_TEST(what_is_changed_on_the_way_is_noticed)
             }
             if (bit == SIZE_MAX - 1)
                 break;
-            /* of the challenge and the end, bytes that say nothing may be anything */
+            /* in the challenge and the last frame, bytes without meaning may have any value */
             if (err == PS_OK)
                 ck_assert_msg((step == 1 && bit >= 16 && bit < 64) || (step == 3 && bit >= 32 && bit < 64),
                               "step %d, bit %zu", step, bit);
@@ -364,7 +364,7 @@ START_TEST(a_proof_comes_in_its_order)
     len = token_handshake_knock((token_handshake_connect(&client, &key, ROLE_READ, &ours), &client), frame);
     ck_assert_int_eq(token_handshake_give(&shard), PS_ERR_PROTOCOL);
     token_handshake_begin(ROLE_READ);
-    ck_assert_int_eq(token_handshake_give(&client), PS_ERR_PROTOCOL); /* it hears its own knock */
+    ck_assert_int_eq(token_handshake_give(&client), PS_ERR_PROTOCOL); /* it receives its own first frame */
 }
 END_TEST
 
@@ -385,7 +385,7 @@ START_TEST(a_long_sentence_fits_its_frame)
 }
 END_TEST
 
-/* Written down, for whoever makes another implementation: PROTOCOL.md has it, too. */
+/* Fixed values for other implementations: PROTOCOL.md has them, too. */
 START_TEST(the_proof_of_the_document_holds)
 {
     static const uint8_t proof[] = {0x57, 0x93, 0x23, 0xb2, 0xa2, 0xf1, 0x5e, 0xd5, 0x47, 0x37, 0xa1,

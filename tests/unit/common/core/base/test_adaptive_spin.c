@@ -23,7 +23,7 @@ START_TEST(long_waits_end_it_and_short_ones_begin_it_again)
     int waits = 0;
 
     adaptive_spin_init(&p, 50 * US);
-    for (int i = 0; i < 100; i++) /* as patient as can be */
+    for (int i = 0; i < 100; i++) /* the longest spin time */
         adaptive_spin_learn(&p, 1 * US, false);
     for (; adaptive_spin_now(&p) > 0; waits++)
         adaptive_spin_learn(&p, 50 * US + 1, false);

@@ -1,4 +1,4 @@
-/* Numbers as text: what is one, and that the locale changes nothing. */
+/* Numbers as text: which texts are numbers, and that the locale changes nothing. */
 #include "common/core/base/number.h"
 
 #include <math.h>

@@ -77,7 +77,7 @@ START_TEST(patterns_agree_with_the_reference)
 }
 END_TEST
 
-/* What takes exponential time when every star is tried again. */
+/* A pattern that takes exponential time when every star is tried again. */
 START_TEST(many_stars_take_no_time)
 {
     char pattern[255], name[256];

@@ -105,7 +105,7 @@ struct placement_load {
     uint64_t blocks, data, stored; /* bytes of arrays, bytes of values in the store */
 };
 
-/* What each shard holds of one variable. */
+/* Each shard's part of one variable. */
 static void
 add_variable(struct placement_load *loads, uint32_t shards, const char *name, uint64_t elements, uint32_t slots)
 {

@@ -1,4 +1,5 @@
-/* Meetings: who is let in, when it is enough, who is told what; and any crowd of comers and goers against a model. */
+/* The rendezvous: which workers are admitted, when they are enough, the answers; and random arrivals and departures
+ * against a model. */
 #include <string.h>
 
 #include "common/core/cluster/rendezvous_core.h"
@@ -75,7 +76,7 @@ nothing_is_answered(void)
     ck_assert_uint_gt(rendezvous_core_next_time(&m), now);
 }
 
-/* The next answer is an error to this guest. */
+/* The next answer is an error to this request. */
 static void
 answered_error(uint64_t to, enum ps_err code, const char *says)
 {
@@ -88,7 +89,7 @@ answered_error(uint64_t to, enum ps_err code, const char *says)
     ck_assert_msg(strstr(a.error.text, says) != NULL, "'%s' does not say '%s'", a.error.text, says);
 }
 
-/* The next answers are one table of these tasks, to the guests that they came as. Returns its epoch. */
+/* The next answers are one table of these tasks, to their requests. Returns its epoch. */
 static uint64_t
 answered_table(uint32_t ranks, const uint32_t *tasks, const uint64_t *guests)
 {
@@ -181,7 +182,7 @@ START_TEST(the_last_one_that_leaves_ends_the_meeting)
     come_plain(1);
     ck_assert(rendezvous_core_leave(&m, 1));
     ck_assert(rendezvous_core_leave(&m, 2));
-    g.workers = 2; /* of which nobody remembers another number */
+    g.workers = 2; /* no earlier request with another number is remembered */
     rendezvous_core_come(&g);
     nothing_is_answered();
 }
@@ -212,7 +213,7 @@ START_TEST(epoch_rises_and_so_it_does_over_a_restart)
     g = rendezvous_request_of(0);
     g.workers = 1;
     nothing_is_answered();
-    g.epoch = UINT64_MAX; /* is not believed, and harms nobody */
+    g.epoch = UINT64_MAX; /* is not believed, and does no harm */
     rendezvous_core_come(&g);
     ck_assert_uint_eq(answered_table(1, TASKS(0), GUESTS(1)), RENDEZVOUS_EPOCH_MAX + 1);
 }
@@ -264,7 +265,7 @@ START_TEST(they_begin_without_some_when_that_is_allowed_and_all_is_quiet)
     ck_assert(rendezvous_core_is_settled(&m, now));
     answered_table(2, TASKS(0, 1), GUESTS(1, 2));
     nothing_is_answered();
-    g = rendezvous_request_of(2); /* who comes too late begins the next one */
+    g = rendezvous_request_of(2); /* a worker that comes too late begins the next one */
     rendezvous_core_come(&g);
     nothing_is_answered();
 }
@@ -320,7 +321,7 @@ START_TEST(who_times_out_is_told_who_has_not_come)
     ck_assert_uint_eq(rendezvous_core_next_time(&m), 11000);
     now = 10999;
     nothing_is_answered();
-    now = 11000; /* the first to be told does not count as one who has not come */
+    now = 11000; /* the first to be answered does not count as missing */
     answered_error(1, PS_ERR_TIMEOUT, "waited 10000 ms at shard 0 for group 'group': worker 1 has not come");
     answered_error(3, PS_ERR_TIMEOUT, ": worker 1 has not come");
     nothing_is_answered();
@@ -461,7 +462,7 @@ START_TEST(who_leaves_while_others_are_told_is_in_their_table_and_not_told)
         come_plain(task);
     ck_assert(rendezvous_core_next(&m, now, &a));
     ck_assert_uint_eq(a.conn_id, 1);
-    ck_assert(!rendezvous_core_leave(&m, 1)); /* it was told */
+    ck_assert(!rendezvous_core_leave(&m, 1)); /* it was answered */
     ck_assert(rendezvous_core_leave(&m, 2));
     ck_assert(!rendezvous_core_leave(&m, 2));
     ck_assert(rendezvous_core_next(&m, now, &a));
@@ -594,7 +595,7 @@ END_TEST
 #define CROWD_NAMES  3
 #define CROWD_TASKS  5
 
-/* What a guest that waits said; and what the rendezvous may do of it. */
+/* A waiting request; and the outcomes that it allows. */
 struct rendezvous_random_worker {
     bool waits;
     struct rendezvous_request g;
@@ -694,7 +695,7 @@ take_answers(void)
     }
     MUST(rendezvous_core_next_time(&m) > now);
     for (int name = 0; name < CROWD_NAMES; name++)
-        MUST(!may_begin(name)); /* nobody is left waiting for nothing */
+        MUST(!may_begin(name)); /* no request is left waiting in vain */
     for (int i = 0; i < CROWD_GUESTS; i++)
         MUST(!crowd[i].waits || now - crowd[i].since < crowd[i].g.timeout_ms);
 }

@@ -1,4 +1,4 @@
-/* Meetings when memory runs out: the one that came is refused, all else is as it was, and nothing leaks. */
+/* The rendezvous when memory runs out: the new request is refused, all else is unchanged, and nothing leaks. */
 #include "tests/unit/kits/counted_memory.h"
 
 #include "common/core/cluster/rendezvous_core.h"

@@ -1,4 +1,4 @@
-/* Encodings of gradients, and what they leave out. */
+/* Encodings of gradients, and the residuals that they leave. */
 #include "common/core/codec/codec.h"
 
 #include <float.h>
@@ -29,7 +29,7 @@ static const struct ps_compress codecs[] = {{.kind = PS_COMPRESS_FLOAT16},
 static float gradient[N_MAX], residual[N_MAX], before[N_MAX], decoded[N_MAX];
 static uint8_t encoding[8 * N_MAX + 8] __attribute__((aligned(8)));
 
-/* What a gradient may look like: sizes over many orders of magnitude. */
+/* A possible gradient: sizes over many orders of magnitude. */
 static void
 codec_draw(struct test_rng *r, size_t n, float *x)
 {
@@ -91,7 +91,7 @@ START_TEST(what_is_decoded_and_what_is_left_make_up_the_gradient)
 }
 END_TEST
 
-/* The same bytes, and the same that is left, in another place; without a residual as with one of zeros. */
+/* The same bytes, and the same residual, in another place; without a residual as with one of zeros. */
 START_TEST(what_is_left_can_go_elsewhere)
 {
     static float left[N_MAX];
@@ -141,7 +141,7 @@ START_TEST(the_error_is_within_its_bound)
 }
 END_TEST
 
-/* How many come before element i: larger ones, and those like it that are further in front. */
+/* How many come before element i: larger ones, and equal ones at a lower index. */
 static size_t
 rank_of(size_t n, size_t i)
 {

@@ -42,7 +42,7 @@ to_floats(const struct format *f, enum isa isa, size_t n, const uint16_t *h, flo
     (f == &half ? k->half_to_floats : k->bfloat_to_floats)(n, h, x);
 }
 
-/* What h stands for; NaN for NaN. */
+/* The value of h; NaN for NaN. */
 static double
 value_of(const struct format *f, uint16_t h)
 {
@@ -151,7 +151,7 @@ static void
 each_middle(const struct format *f)
 {
     static float x[CHUNK];
-    uint32_t last = f->fraction == 10 ? 0x7bff : 0x7f7f; /* the largest: past it the middle to what would come next */
+    uint32_t last = f->fraction == 10 ? 0x7bff : 0x7f7f; /* the largest: past it the middle to a next value */
     size_t n = 0;
 
     for (uint32_t h = 0; h <= last; h++) {

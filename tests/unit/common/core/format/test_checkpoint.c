@@ -137,7 +137,7 @@ START_TEST(a_variable_of_two_shards_is_one_unless_they_differ)
 }
 END_TEST
 
-/* A piece of the manifest, what stands there instead, and what the sentence says. */
+/* A piece of the manifest, its replacement, and text of the sentence. */
 static const char *const damage[][3] = {
     {"{", "", "manifest.json:2:9: not valid JSON"},
     {"\"format\": 2", "\"format\": \"1\"", "manifest.json: format: expected a whole number"},

@@ -6,7 +6,7 @@
 
 #include "tests/unit/kits/check_main.h"
 
-/* What one frame of a stream holds, and what the receiver does with it. */
+/* One frame of a stream, and the receiver's treatment of it. */
 struct frame_shape {
     uint32_t meta_len;
     uint64_t payload_len;
@@ -489,7 +489,7 @@ START_TEST(a_header_is_32_bytes_in_this_order)
 }
 END_TEST
 
-/* A good header with up to 8 bytes replaced, and what must be said about it. */
+/* A good header with up to 8 bytes replaced, and the error that must be reported. */
 static const struct bad_head {
     size_t at, n;
     uint8_t bytes[8];
@@ -560,7 +560,7 @@ START_TEST(a_bad_header_breaks_the_reader_for_good)
         bad_head_make(bad, bytes);
         frame_reader_init(&r);
         event = frame_feed(&r, bytes, split, &used);
-        /* A wrong magic is known after 4 bytes: a stranger may be waiting for us and send no more. */
+        /* A wrong magic is known after 4 bytes: a stranger may be waiting and send no more. */
         ck_assert_int_eq(event, split >= (bad->at == 0 ? 4 : FRAME_HEAD_SIZE) ? FRAME_BAD : FRAME_MORE);
         if (event == FRAME_MORE)
             event = frame_feed(&r, bytes + split, sizeof bytes - split, &used);

@@ -608,7 +608,7 @@ many_names(size_t n)
     m.hello.n_metric_names = n;
 }
 
-/* name, message, code, what the sentence must say, how the sample is spoilt */
+/* name, message, code, text of the sentence, how the sample is spoilt */
 #define BAD_LIST(X)                                                                                                    \
     X(hello_role, HELLO, INVALID, "hello.role is 2", m.hello.role = 2)                                                 \
     X(hello_no_cluster, HELLO, INVALID, "cluster is empty", m.hello.cluster = (char *)"")                              \
@@ -843,7 +843,7 @@ START_TEST(a_bad_field_is_refused_and_named)
 }
 END_TEST
 
-/* What lies exactly on a limit passes. */
+/* Values exactly at a limit pass. */
 START_TEST(the_limits_themselves_are_allowed)
 {
     struct wire_msg msg;
@@ -1122,7 +1122,7 @@ START_TEST(elements_are_the_product_of_the_dimensions)
 }
 END_TEST
 
-/* What an other declaration differs in. */
+/* The difference of another declaration. */
 static const char *
 wire_differences(const Psd__Declare *other)
 {

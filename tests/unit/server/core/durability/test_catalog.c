@@ -136,10 +136,10 @@ START_TEST(declare_that_does_not_fit_is_refused_with_numbers)
     catalog_declare(1, 5, "huge", 1ull << 40);
     a = kit_expect(&k, 1, MSG_ERROR);
     ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_FULL);
-    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "of 256 MiB and keeps")); /* what there is */
+    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "of 256 MiB and keeps")); /* the present size */
     kit_answer_free(a);
     catalog_declare(1, 6, "half", 400 * LARGE);
-    catalog_declare(1, 7, "other half", 480 * LARGE); /* 220 of 256 MiB: what is promised counts */
+    catalog_declare(1, 7, "other half", 480 * LARGE); /* 220 of 256 MiB: declared variables count */
     kit_expect_error(&k, 1, 7, PS_ERR_FULL);
     kit_work(&k);
     ck_assert(catalog_declared(1, 6).created);
@@ -157,7 +157,7 @@ START_TEST(store_that_fills_up_while_blocks_are_made_is_reported)
 
     kit_join(&k, 1, catalog_job(), 0);
     catalog_declare(1, 5, "w", 160 * LARGE);
-    for (;; key.block++) { /* somebody else takes the memory */
+    for (;; key.block++) { /* another user takes the memory */
         k.store->ops->usage(k.store, &usage);
         if (usage.used_bytes + 20 * MIB > usage.max_bytes)
             break;
@@ -350,8 +350,8 @@ START_TEST(damaged_blocks_are_reported_at_start)
 }
 END_TEST
 
-/* A newer client may send fields that nobody here knows, and a bad one as many as a frame holds: a hello and a declare
- * that carry them are kept, but not these. */
+/* A newer client may send fields that this version does not know, and a bad one as many as a frame holds: a hello and a
+ * declare that carry them are kept, but not these. */
 START_TEST(fields_that_are_not_known_are_not_kept)
 {
     enum { MANY = 60000 };

@@ -1,4 +1,4 @@
-/* The durable side: complete or absent, whatever fails and whenever the power goes; rebuilt bit by bit. */
+/* The durable side: complete or absent, whatever fails and whenever the power is lost; rebuilt bit by bit. */
 #include "server/core/durability/durable.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ open_disk(void)
     ck_assert_msg(durable_open(&d, disk, "test", 0, 1, 99, &e) == PS_OK, "%s", e.text);
 }
 
-/* Power is lost and comes again: what was not committed is gone. */
+/* Power is lost and comes back: uncommitted data is gone. */
 static void
 power_cycle(void)
 {
@@ -130,11 +130,11 @@ durable_teardown(void)
 
 /* ---- A saver ---- */
 
-/* One that copies as it is told, so many blocks to a transaction. between: pushes that come between these. */
+/* A saver that copies as ordered, so many blocks to a transaction. between: pushes that come between these. */
 struct durable_saver {
     size_t batch;
     int between;
-    uint64_t commits; /* stop after so many, as if the power went; 0: never */
+    uint64_t commits; /* stop after so many, as if the power failed; 0: never */
     uint64_t written, done;
 };
 
@@ -244,7 +244,7 @@ durable_rebuild_live(void)
     return live;
 }
 
-/* What is rebuilt is this, and a shard runs over it. */
+/* The rebuilt state is this, and a shard runs over it. */
 static void
 check_rebuilt(const struct instant *want)
 {
@@ -442,7 +442,7 @@ END_TEST
 
 /* ---- Failures ---- */
 
-/* After every commit of a save the power goes: the save before it is there, or this one, whole. */
+/* After every commit of a save the power fails: the save before it is there, or this one, whole. */
 START_TEST(power_lost_after_any_commit_leaves_one_save_or_the_other)
 {
     struct instant was;

@@ -1,5 +1,5 @@
-/* The redo log in the live store: records, answers that wait for the disk, pieces that go when they are there. What is
- * in the records is test_replay.c's. */
+/* The redo log in the live store: records, answers that wait for the disk, pieces that are removed when they are on
+ * disk. test_replay.c tests the contents of the records. */
 #include "tests/unit/kits/shard_kit.h"
 
 #include <stdlib.h>
@@ -225,7 +225,7 @@ START_TEST(after_a_kill_a_repeat_waits_for_the_disk_as_well)
 }
 END_TEST
 
-/* What a worker came back for waits behind one that was not written yet: both go out when the disk has it. */
+/* A repeated push waits behind one that was not written yet: both go out when the disk has it. */
 START_TEST(a_repeat_behind_what_is_not_recorded_yet_does_not_hold_it_for_ever)
 {
     const uint64_t cursor[] = {0, 8};
@@ -337,7 +337,7 @@ come_and_go(uint64_t conn, uint32_t times)
     for (uint32_t i = 0; i < times; i++) {
         kit_hello(&k, conn, &(struct kit_hello){.job = job, .task = 1, .incarnation = ++incarnation});
         kit_drop_answers(&k, conn);
-        kit_drop_answers(&k, 1); /* it is told who is back */
+        kit_drop_answers(&k, 1); /* it is notified of workers that are back */
         kit_close(&k, conn);
         kit_work(&k);
         ck_assert_uint_le(redo_pieces().bytes, k.config.redo_bytes_max + 4 * KIB);
@@ -361,14 +361,14 @@ START_TEST(rows_that_wait_for_a_disk_that_fails_are_bounded)
     kit_ack(&k, 1, 1, PS_ERR_NOT_DURABLE);
     come_and_go(2, 40);
     left = redo_pieces();
-    ck_assert_uint_gt(left.first, 1); /* the disk finds that it misses some, */
+    ck_assert_uint_gt(left.first, 1); /* the disk notices that pieces are missing, */
     ck_assert_uint_gt(left.bytes, 32 * KIB);
     ck_assert_uint_eq(left.last + 1, k.redo);
     for (int process = 0; process < 2; process++) {
         kit_crash(&k); /* also when another process looks, */
         ck_assert_uint_eq(redo_pieces().first, left.first);
         kit_resume(&k, 1, job, 0, 0);
-        push_durable(1, 1, 0, var, 1, false); /* and whoever waits for what is missing goes on waiting */
+        push_durable(1, 1, 0, var, 1, false); /* and requests that wait for missing pieces keep waiting */
         kit_expect_nothing(&k, 1);
     }
     kit_event(&k, &(struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &full});
@@ -439,7 +439,7 @@ START_TEST(a_large_push_takes_few_pieces)
 
     redo_test_begin();
     var = kit_declare(&k, 1, "large", elements, PS_SGD);
-    push_durable(1, 1, 0, var, 1, false); /* is refused, and writes what was waiting */
+    push_durable(1, 1, 0, var, 1, false); /* is refused, and writes the waiting records */
     kit_drop_answers(&k, 1);
     before = redo_pieces().pieces;
     for (uint64_t i = 0; i < elements; i++)

@@ -1,5 +1,5 @@
-/* Restores, from the shard's side: what a checkpoint becomes, who is let in meanwhile, and what is left when it ends in
- * the middle. The source is made by hand; its values say what they are. */
+/* Restores, from the shard's side: the resulting state, which connections are let in meanwhile, and the state that is
+ * left when it ends in the middle. The source is made by hand; each of its values tells its place. */
 #include "tests/unit/kits/shard_kit.h"
 
 #include <string.h>
@@ -165,7 +165,7 @@ restore_attach(uint64_t conn, const char *job, const char *name, double *rate)
     return var;
 }
 
-/* All that the checkpoint has is there. */
+/* All of the checkpoint is there. */
 static void
 check_values(uint64_t conn, const char *job)
 {
@@ -187,7 +187,7 @@ check_values(uint64_t conn, const char *job)
     free(out);
 }
 
-/* What readiness is told. */
+/* The state that the readiness check gets. */
 static enum metrics_state
 state_now(void)
 {
@@ -362,7 +362,7 @@ START_TEST(a_check_changes_nothing)
 }
 END_TEST
 
-/* Reading the files may take minutes: who has given up meanwhile does not want all to be replaced any more. */
+/* Reading the files may take minutes: a client that has given up meanwhile does not want the data replaced any more. */
 START_TEST(what_nobody_waits_for_any_more_is_not_begun)
 {
     uint64_t before;
@@ -410,7 +410,8 @@ restore_work(int turns)
         kit_event(&k, &(struct shard_event){.kind = SHARD_WORK});
 }
 
-/* One that was due before, and is first in line when the values are others': its asker does not know of them yet. */
+/* An answer that was due before, and is first in line when the values have been replaced: its client does not know that
+ * yet. */
 START_TEST(an_answer_of_before_does_not_go_out_with_values_of_after)
 {
     struct store_snapshot *snap;
@@ -479,7 +480,7 @@ START_TEST(who_lost_its_connection_asks_again_and_hears_the_end)
 }
 END_TEST
 
-/* However many turns it got, what is there after a crash is the old state, or one that says it is half of a new one. */
+/* However many turns it got, after a crash the old state is there, or one that is marked as half of a new one. */
 START_TEST(a_crash_in_the_middle_is_mended_by_the_next_start)
 {
     const char *dir, *job;
@@ -508,7 +509,7 @@ START_TEST(a_crash_in_the_middle_is_mended_by_the_next_start)
 }
 END_TEST
 
-/* Whether it was in the middle is not known then. */
+/* Whether it was in the middle is unknown then. */
 START_TEST(a_shard_that_cannot_tell_whether_it_was_restored_does_not_start)
 {
     const struct span name = {"restoring", 9}, damaged = {"\xff", 1};
@@ -547,7 +548,7 @@ START_TEST(a_source_that_fails_leaves_a_shard_that_waits_for_another)
 }
 END_TEST
 
-/* Every commit, and every row, failing in turn: it is done again, or told and done again when asked. */
+/* Every commit, and every row, failing in turn: it is done again, or reported and done again on request. */
 START_TEST(a_store_that_fails_is_tried_again)
 {
     enum store_mem_fail what = _i % 2 == 0 ? STORE_MEM_FAIL_COMMIT : STORE_MEM_FAIL_ROW_PUT;
@@ -562,7 +563,7 @@ START_TEST(a_store_that_fails_is_tried_again)
     store_mem_fail_none(k.store);
     a = kit_take(&k, 1);
     ck_assert(a == NULL || a->msg.type == MSG_RESTORE_DONE || a->msg.type == MSG_ERROR);
-    if (a == NULL || a->msg.type == MSG_ERROR) { /* nothing happened, or half of it: who asks again gets all */
+    if (a == NULL || a->msg.type == MSG_ERROR) { /* nothing happened, or half of it: a repeated request does all */
         ck_assert(!shard_is_restoring(k.shard, NULL) || shard_restore_unfinished(k.shard, &dir, &job));
         restore_give(restore_source("", PSD__MODE__ASYNC), 0);
         kit_work(&k);
@@ -677,7 +678,7 @@ START_TEST(no_save_holds_half_of_a_checkpoint)
 }
 END_TEST
 
-/* After a power loss nothing would say that it is a half. */
+/* After a power loss nothing would show that it is a half. */
 START_TEST(no_save_holds_what_a_source_that_failed_has_left)
 {
     Psd__Save ask_save = PSD__SAVE__INIT;

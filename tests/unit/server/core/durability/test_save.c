@@ -1,4 +1,4 @@
-/* Saves: one instant, whatever comes between the saver's steps; what is left behind; checkpoints at a clock. */
+/* Saves: one instant, whatever comes between the saver's steps; old copies of blocks; checkpoints at a clock. */
 #include "tests/unit/kits/shard_kit.h"
 
 #include <math.h>
@@ -504,7 +504,7 @@ world_resume(uint64_t conn)
     kit_answer_free(a);
 }
 
-/* What crashed or failed is there as it was committed, and each block once after some work. */
+/* After a crash or a failure the state is as committed, and each block is there once after some work. */
 static void
 world_check(const struct instant *was)
 {

@@ -1,4 +1,4 @@
-/* Checkpoints: when their instant is, what is in them, who is told. */
+/* Checkpoints: their instant, their contents, and which clients are notified. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <string.h>

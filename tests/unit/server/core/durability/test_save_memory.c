@@ -1,5 +1,5 @@
-/* Saves and checkpoints when an allocation fails, each in turn: whoever asked is told or may ask again, nothing leaks,
- * and the next one is made. */
+/* Saves and checkpoints when an allocation fails, each in turn: the client is told or may ask again, nothing leaks, and
+ * the next one is made. */
 #include "tests/unit/kits/shard_kit.h"
 
 #include <string.h>

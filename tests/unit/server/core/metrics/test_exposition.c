@@ -90,7 +90,7 @@ START_TEST(a_page_ends_at_its_limit_and_says_so)
 }
 END_TEST
 
-/* The judge of the other tests must be able to say no. */
+/* The checker of the other tests must be able to find errors. */
 START_TEST(what_is_wrong_on_a_page_is_seen)
 {
     static const char *const wrong[] = {

@@ -1,4 +1,4 @@
-/* What a shard's figures say on the page: all of it well formed, and true. */
+/* A shard's figures on the page: well formed, and true. */
 #include "server/core/metrics/metrics.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 static struct kit k;
 static struct metrics *m;
 static struct exposition x;
-static uint64_t ends[METRICS_CERTIFICATES]; /* the glue's to say */
+static uint64_t ends[METRICS_CERTIFICATES]; /* set by the glue */
 
 static void
 metrics_setup(void)
@@ -207,7 +207,7 @@ START_TEST(what_is_too_old_is_dropped)
 }
 END_TEST
 
-/* Each for himself, whoever applies and whoever reads, and whoever he is not: an observer's pulls are nobody's. */
+/* Each worker by itself, for pushes and pulls; an observer's pulls count for no worker. */
 START_TEST(workers_are_counted_one_by_one)
 {
     Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
@@ -303,7 +303,7 @@ START_TEST(steps_gradients_and_barriers_are_told_apart)
     EXPECT("psd_lease_lapses_total", 1);
     EXPECT("psd_sessions{state=\"live\"}", 1);
     EXPECT("psd_sessions{state=\"lapsed\"}", 1);
-    EXPECT("psd_waiting{reason=\"barrier\"}", 0); /* whoever waited is gone */
+    EXPECT("psd_waiting{reason=\"barrier\"}", 0); /* the worker that waited is gone */
     EXPECT("psd_wait_seconds_count{reason=\"barrier\"}", 1);
     EXPECT("psd_worker_live{job_name=\"train\",worker=\"0\"}", 0);
     EXPECT("psd_worker_lease_lapses_total{job_name=\"train\",worker=\"0\"}", 1);
@@ -493,7 +493,7 @@ START_TEST(series_are_bounded)
     ck_assert(isnan(page_value(metrics_page(), "psd_job_workers{job_name=\"job-64\",state=\"missing\"}")));
     EXPECT("psd_variable_blocks{job_name=\"job-51\",variable=\"a\"}", 1);
     ck_assert(isnan(page_value(metrics_page(), "psd_variable_blocks{job_name=\"job-51\",variable=\"b\"}")));
-    kit_join(&k, 1, kit_job("job-69", PSD__MODE__ASYNC, 8), 7); /* who trains comes before others */
+    kit_join(&k, 1, kit_job("job-69", PSD__MODE__ASYNC, 8), 7); /* a training job comes before others */
     EXPECT("psd_job_workers{job_name=\"job-69\",state=\"live\"}", 1);
     EXPECT("psd_variable_blocks{job_name=\"job-69\",variable=\"b\"}", 1);
     EXPECT("psd_worker_live{job_name=\"job-69\",worker=\"7\"}", 1);

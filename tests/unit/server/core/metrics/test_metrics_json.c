@@ -1,4 +1,4 @@
-/* What the page and whoever else asks for JSON is told: all of it well formed, and true. */
+/* The JSON for the page and other clients: well formed, and true. */
 #include "server/core/metrics/metrics_json.h"
 
 #include <math.h>
@@ -139,7 +139,7 @@ join_named(uint64_t conn, const char *job)
     kit_answer_free(kit_expect(&k, conn, MSG_WELCOME));
 }
 
-/* Only those that something was told of. */
+/* Only those that a worker has reported. */
 START_TEST(metrics_are_told_with_their_names)
 {
     join_named(1, "train");
@@ -183,7 +183,7 @@ START_TEST(a_shard_is_told_with_its_jobs_workers_and_variables)
     EXPECT("jobs.0.workers", 3);
     EXPECT("jobs.0.live", 2);
     ck_assert_double_eq(json_real_value(metrics_json_at("jobs.0.metrics.0")), 48);
-    ck_assert(json_is_null(metrics_json_at("jobs.0.metrics.1"))); /* a sum with what is no number */
+    ck_assert(json_is_null(metrics_json_at("jobs.0.metrics.1"))); /* a sum with NaN in it */
     EXPECT("workers.0.worker", 0);
     EXPECT("workers.0.clock", 1);
     EXPECT_TEXT("workers.0.state", "live");
@@ -225,7 +225,7 @@ START_TEST(who_waits_for_whom_is_told)
 }
 END_TEST
 
-/* Names are whatever workers call things: they come back as they were. */
+/* Names are arbitrary text from workers: they come back unchanged. */
 START_TEST(names_are_text_whatever_is_in_them)
 {
     static const char name[] = "</script><script>alert(\"1\")</script>\\'&";
@@ -291,7 +291,7 @@ START_TEST(a_history_has_a_sample_each_time_that_one_is_due)
     ck_assert_uint_eq(json_array_size(metrics_json_at("samples")), 2);
     ck_assert_double_eq(json_real_value(metrics_json_at("samples.0.at")), 10);
     EXPECT("samples.1.pulls", 77);
-    ck_assert_uint_eq(json_array_size(metrics_json_at("samples.1.jobs")), 1); /* who tells no metrics has no curve */
+    ck_assert_uint_eq(json_array_size(metrics_json_at("samples.1.jobs")), 1); /* a job without metrics has no curve */
     EXPECT("samples.1.jobs.0.id", 2);
     ck_assert_double_eq(json_real_value(metrics_json_at("samples.1.jobs.0.metrics.1")), 8);
 }

@@ -1,5 +1,4 @@
-/* Kinds of variables: what a kind measures of a variable as a whole is what its blocks come to one by one, on any
- * number of shards. */
+/* Kinds of variables: a kind's measure of a whole variable is the sum over its blocks, on any number of shards. */
 #include "server/core/model/kind.h"
 
 #include <math.h>
@@ -12,7 +11,7 @@
 
 #define SHARDS_MAX 5
 
-/* A variable that was declared on one shard of some, by hand. */
+/* A variable that was declared on one of several shards, made by hand. */
 struct declared {
     Psd__Job options;
     Psd__Declare declare;

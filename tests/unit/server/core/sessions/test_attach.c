@@ -1,4 +1,4 @@
-/* The shard's side of reading by who did not declare: attaching, and an observer's pulls. */
+/* The shard's side of reading without declaring: attaching, and an observer's pulls. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ attach_variable(uint64_t conn, uint64_t request, const char *job, const char *na
     kit_frame(&k, conn, MSG_ATTACH, request, &m.base, NULL, 0);
 }
 
-/* The variable's number, after a look at what it is said to be. */
+/* The variable's number, after a check of its reported definition. */
 static uint32_t
 attach_answered(uint64_t conn, uint64_t request, const char *name, uint64_t elements)
 {
@@ -69,7 +69,7 @@ START_TEST(observer_learns_what_a_variable_is_and_reads_it)
     kit_value_four(&k, OBSERVER, var, 2);
     kit_goodbye(&k, OBSERVER, true);
     kit_crash(&k);
-    ck_assert_uint_ne(kit_state(&k), state); /* the second push; and nothing of the observer: */
+    ck_assert_uint_ne(kit_state(&k), state); /* the second push; and nothing by the observer: */
     kit_observe(&k, OBSERVER);
     kit_value_four(&k, OBSERVER, var, 2); /* the same number in the next life */
     state = kit_state(&k);
@@ -208,7 +208,7 @@ START_TEST(an_observer_that_trains_is_let_go)
 }
 END_TEST
 
-/* Its blocks could not be made: who may not declare cannot have them made either. */
+/* Its blocks could not be made: a client that may not declare cannot have them made either. */
 START_TEST(what_was_never_finished_is_not_found)
 {
     uint64_t elements = 4 * 262144;

@@ -111,7 +111,7 @@ START_TEST(lapse_fails_parked_pulls_when_the_job_says_so)
     a = kit_expect(&k, 1, MSG_ERROR);
     ck_assert_uint_eq(a->msg.request, request);
     ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_STEP_FAILED);
-    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "worker 1")); /* who was lost */
+    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "worker 1")); /* the worker that was lost */
     kit_answer_free(a);
     kit_expected(&k, 1, MSG_EVENT);
 }
@@ -242,7 +242,7 @@ END_TEST
 
 /* ---- Together ---- */
 
-/* The other of two workers hears that this one is back. */
+/* The other of two workers is notified that this one is back. */
 static void
 expect_rejoined(uint64_t conn)
 {
@@ -356,7 +356,7 @@ START_TEST(step_of_sync_waits_for_all_when_the_job_runs_again)
 }
 END_TEST
 
-/* On one shard the hello overtakes the other worker's goodbye, on another it does not: the same comes of it. */
+/* On one shard the hello overtakes the other worker's goodbye, on another it does not: the result is the same. */
 START_TEST(goodbye_of_the_old_round_is_not_one_of_the_new)
 {
     uint32_t var = kit_start(&k, clock_ssp(2, 0));
@@ -381,7 +381,7 @@ START_TEST(goodbye_of_the_old_round_is_not_one_of_the_new)
 }
 END_TEST
 
-/* This shard lost the goodbyes; another did not, and the worker says so. */
+/* This shard lost the goodbyes; another did not, and the worker reports it. */
 START_TEST(round_is_heard_of_from_another_shard)
 {
     Psd__Tick tick = PSD__TICK__INIT;
@@ -435,9 +435,9 @@ START_TEST(who_comes_back_late_finishes_alone_or_is_taken_along)
 }
 END_TEST
 
-/* Random workers, restarts, goodbyes and lapses: no pull at clock c is served while somebody who is waited for stands
- * below c - bound, and none is held back without reason. The model knows only hellos, ticks and who is gone: a worker
- * that is neither live nor gone in the newest round stands where the slowest was seen last. */
+/* Random workers, restarts, goodbyes and lapses: no pull at clock c is served while a worker that is waited for stands
+ * below c - bound, and none is held back without reason. The model knows only hellos, ticks and the workers that are
+ * gone: a worker that is neither live nor gone in the newest round stands where the slowest was seen last. */
 START_TEST(staleness_bound_is_never_broken_under_random_schedules)
 {
     struct test_rng rng = {test_seed()};

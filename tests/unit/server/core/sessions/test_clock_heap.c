@@ -26,7 +26,7 @@ START_TEST(of_none_it_is_the_end_of_time)
 {
     ck_assert(clock_heap_init(&slowest, 1));
     ck_assert_uint_eq(clock_heap_least(&slowest), UINT64_MAX);
-    clock_heap_remove(&slowest, &sessions[0]); /* who is not there may go */
+    clock_heap_remove(&slowest, &sessions[0]); /* removing an absent one is allowed */
     ck_assert_uint_eq(clock_heap_least(&slowest), UINT64_MAX);
     clock_heap_finish(&slowest);
 }
@@ -55,7 +55,7 @@ START_TEST(the_least_is_found_while_all_come_move_and_go)
 }
 END_TEST
 
-/* Those before a clock, all of them where there is room, and nobody twice. */
+/* Those before a clock, all of them where there is room, and none twice. */
 START_TEST(who_is_before_a_clock_is_found)
 {
     uint32_t tasks[N], n, all;

@@ -1,4 +1,5 @@
-/* Evictions: a session that somebody ends, what the others and its own worker see of it, and who may. */
+/* Evictions: a session ended by an administrator, the effects for the others and for its own worker, and which roles
+ * may evict. */
 #include <string.h>
 
 #include "server/core/sessions/session.h"
@@ -6,7 +7,7 @@
 #include "tests/unit/kits/power_kit.h"
 #include "tests/unit/kits/shard_fixture.h"
 
-#define WATCHER 9 /* the connection of who evicts */
+#define WATCHER 9 /* the administrator's connection */
 
 static void
 evict_setup(void)
@@ -63,7 +64,7 @@ resume_is_fenced(const Psd__Job *job, uint64_t conn, uint32_t task)
     ck_assert(k.closed[conn]);
 }
 
-/* ---- Who is gone ---- */
+/* ---- Evicted workers ---- */
 
 START_TEST(an_evicted_worker_and_the_others_are_told)
 {
@@ -91,7 +92,7 @@ START_TEST(an_evicted_worker_and_the_others_are_told)
     ck_assert_uint_eq(a->msg.u.event->task, 1);
     ck_assert_ptr_nonnull(strstr(a->msg.u.event->text, "was evicted"));
     kit_answer_free(a);
-    kit_frame(&k, WATCHER, MSG_PING, 77, &ping.base, NULL, 0); /* who asked goes on */
+    kit_frame(&k, WATCHER, MSG_PING, 77, &ping.base, NULL, 0); /* the administrator's connection goes on */
     kit_answer_free(kit_expect(&k, WATCHER, MSG_PONG));
     ck_assert_uint_eq(k.shard->stats.evictions, 1);
     ck_assert_uint_eq(k.shard->stats.lease_lapses, 0);
@@ -105,7 +106,7 @@ START_TEST(it_is_fenced_until_another_takes_its_place_whatever_dies)
 
     evict_worker(1, true, true, 0);
     resume_is_fenced(job, 3, 1);
-    kit_hello(&k, 4, &(struct kit_hello){.job = job, .task = 1}); /* its welcome was lost, it says */
+    kit_hello(&k, 4, &(struct kit_hello){.job = job, .task = 1}); /* it claims that its welcome was lost */
     kit_expect_closed(&k, 4, PS_ERR_FENCED);
     kit_crash(&k);
     resume_is_fenced(job, 5, 1);
@@ -155,7 +156,7 @@ START_TEST(a_lapse_is_no_eviction)
     kit_pass(&k, 6000);
     evict_worker(0, true, false, 0);
     kit_hello(&k, 2, &(struct kit_hello){.job = job, .resume = true});
-    kit_expect_closed(&k, 2, PS_ERR_LEASE_LAPSED); /* as before: it may join anew by itself */
+    kit_expect_closed(&k, 2, PS_ERR_LEASE_LAPSED); /* as before: it may join again by itself */
 }
 END_TEST
 
@@ -175,7 +176,7 @@ START_TEST(the_last_worker_can_be_evicted_and_followed)
 }
 END_TEST
 
-/* ---- Who waited ---- */
+/* ---- Waiting workers ---- */
 
 START_TEST(a_barrier_opens_without_the_evicted)
 {
@@ -317,7 +318,7 @@ START_TEST(an_eviction_that_is_not_committed_did_not_happen)
 }
 END_TEST
 
-/* ---- Who may ---- */
+/* ---- Permissions ---- */
 
 START_TEST(a_worker_may_not_evict)
 {

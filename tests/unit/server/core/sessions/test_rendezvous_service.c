@@ -1,4 +1,4 @@
-/* Meetings at a shard: who may ask, who is told, what ends a wait, what reports say; and turns that fail. */
+/* The rendezvous at a shard: who may ask, the answers, the ends of a wait, the reports; and turns that fail. */
 #include <string.h>
 
 #include "common/core/cluster/rendezvous_core.h"
@@ -273,7 +273,7 @@ START_TEST(who_waits_at_a_meeting_is_reported)
 }
 END_TEST
 
-/* The turn in which the last one came fails: nobody was told, all ask again. */
+/* The turn in which the last one came fails: none was answered, all ask again. */
 START_TEST(a_table_that_was_not_committed_is_asked_for_again)
 {
     const float gradient[4] = {1, 1, 1, 1};

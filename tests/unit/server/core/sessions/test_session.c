@@ -1,4 +1,5 @@
-/* Sessions: who may hold a worker index, sequences and their repeats, leases, and what a restart keeps. */
+/* Sessions: which process may hold a worker index, sequences and their repeats, leases, and the state that a restart
+ * keeps. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ session_value(uint64_t conn, uint32_t var)
     return out[0];
 }
 
-/* ---- Who holds an index ---- */
+/* ---- Holders of an index ---- */
 
 START_TEST(task_of_a_live_process_is_taken)
 {
@@ -38,7 +39,7 @@ START_TEST(task_of_a_live_process_is_taken)
     kit_hello(&k, 2, &(struct kit_hello){.job = session_job(), .task = 1, .incarnation = 5});
     a = kit_expect(&k, 2, MSG_ERROR);
     ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_TASK_TAKEN);
-    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "alpha:77")); /* who holds it */
+    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "alpha:77")); /* the holder */
     ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "127.0.0.1:9"));
     kit_answer_free(a);
     ck_assert(k.closed[2] && !k.closed[1]);
@@ -150,7 +151,7 @@ START_TEST(last_worker_begins_again_where_it_stood)
     kit_join(&k, 1, session_job(), 0);
     kit_tick(&k, 1, 1, 7);
     kit_close(&k, 1);
-    kit_pass(&k, 6000); /* it lapses, nobody is live */
+    kit_pass(&k, 6000); /* it lapses, no worker is live */
     kit_crash(&k);
     kit_hello(&k, 2, &(struct kit_hello){.job = session_job(), .task = 0, .incarnation = 5});
     a = kit_expect(&k, 2, MSG_WELCOME);
@@ -305,7 +306,7 @@ START_TEST(refused_push_is_remembered_until_it_is_acked)
     kit_push(&k, 1, &(struct kit_push){.seq = 2, .acked_through = 1, .var = var, .gradient = ones, .len = 4});
     kit_ack(&k, 1, 2, PS_OK);
     session_push(1, 1, var);
-    kit_ack(&k, 1, 1, PS_OK); /* the worker said that it knows; it cannot want to know again */
+    kit_ack(&k, 1, 1, PS_OK); /* the worker has acknowledged the answer; it cannot ask for it again */
     ck_assert(session_value(1, var) == -1);
 }
 END_TEST
@@ -413,8 +414,8 @@ START_TEST(clock_that_goes_back_is_refused)
 }
 END_TEST
 
-/* Random schedules of pushes, losses before or after the answer, crashes and failing commits. The worker resends what
- * it does not know to be answered. A ledger says what each block must hold at the end: every push counted once. */
+/* Random schedules of pushes, losses before or after the answer, crashes and failing commits. The worker sends
+ * unanswered messages again. A ledger says what each block must hold at the end: every push counted once. */
 struct ledger_worker {
     uint64_t conn, next_seq, acked;
     struct {
@@ -550,7 +551,7 @@ START_TEST(every_push_counts_exactly_once_under_random_resends_and_crashes)
             ledger_reconnect(&workers[task], task);
             ledger_hear(&workers[task]);
         }
-    ck_assert(workers[0].next_seq > 200); /* it was not all mishaps */
+    ck_assert(workers[0].next_seq > 200); /* not all attempts failed */
     ledger_reconnect(&workers[0], 0);
     kit_drop_answers(&k, 1);
     for (uint32_t var = 1; var <= 2; var++)

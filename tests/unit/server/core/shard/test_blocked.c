@@ -17,7 +17,7 @@ blocked_setup(void)
     kit_join(&k, OTHER, kit_job("train", PSD__MODE__ASYNC, 2), 1);
 }
 
-/* What is reported, asked by the other worker; only_job "": all. The caller frees it. */
+/* The report, requested by the other worker; only_job "": all. The caller frees it. */
 static struct kit_answer *
 blocked_ask(const char *only_job, size_t n)
 {
@@ -112,7 +112,7 @@ START_TEST(saves_and_checkpoints_wait_for_the_one_that_runs)
     blocked_expect(a->msg.u.report->blocked[2], "checkpoint", "", "the save that runs", 0);
     ck_assert_str_eq(a->msg.u.report->blocked[2]->job, "train");
     kit_answer_free(a);
-    a = blocked_ask("train", 1); /* a save is of no job */
+    a = blocked_ask("train", 1); /* a save belongs to no job */
     blocked_expect(a->msg.u.report->blocked[0], "checkpoint", "", "the save that runs", 0);
     kit_answer_free(a);
 }

@@ -1,4 +1,4 @@
-/* What a role may do: the table, and what the shard does with it. */
+/* The permissions of roles: the table, and the shard's use of it. */
 #include "server/core/shard/permissions.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "tests/unit/kits/check_main.h"
 #include "tests/unit/kits/shard_fixture.h"
 
-/* Once more than in message_list.h, on purpose: a change there that nobody meant shows here. */
+/* A copy of message_list.h's table, on purpose: an unintended change there shows here. */
 static const struct {
     enum msg_type type;
     enum role least;

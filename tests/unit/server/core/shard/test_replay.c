@@ -1,5 +1,5 @@
-/* Power loss: the redo log replayed over a save gives what the log speaks of, bit by bit; workers are told what of
- * theirs is there; and a damaged log is an error with a sentence. */
+/* Power loss: the redo log replayed over a save gives the logged state, bit by bit; workers are told which of their
+ * pushes are there; and a damaged log is an error with a sentence. */
 #include "tests/unit/kits/shard_kit.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 static struct kit k;
 static struct power_disk disk;
 static Psd__Job job;
-static bool job_ages; /* its pushes say what they were computed from */
+static bool job_ages; /* its pushes carry the version that they were computed from */
 
 static void
 replay_begin(Psd__Mode mode, uint32_t workers)
@@ -51,7 +51,7 @@ replay_push(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g, 
         &(struct kit_push){.seq = seq, .clock = clock, .var = var, .gradient = gradient, .len = 4, .durable = durable});
 }
 
-/* The disk has all that there is. */
+/* The disk has everything. */
 static void
 sync_disk(void)
 {
@@ -82,7 +82,7 @@ set_rate(uint64_t conn, double rate)
     kit_expected(&k, conn, MSG_SET_DONE);
 }
 
-/* What a worker is told when it resumes. */
+/* The report to a worker that resumes. */
 struct replay_reported {
     uint64_t last_seq, clock, pushes, survived_boot;
     uint64_t survived_from;
@@ -130,7 +130,7 @@ replay_survived(const struct replay_reported *t, uint64_t seq)
     return seq >= t->survived_from && at / 8 < t->len && (t->bits[at / 8] >> at % 8 & 1) != 0;
 }
 
-/* How a survivor went. */
+/* A survivor's outcome. */
 static enum ps_err
 replay_outcome(const struct replay_reported *t, uint64_t seq)
 {
@@ -215,7 +215,7 @@ successor_is_told(uint64_t steps)
     kit_answer_free(a);
 }
 
-/* The last step's tick is in no log: that step is done again, by who takes over. */
+/* The last step's tick is in no log: that step is done again, by the process that takes over. */
 START_TEST(what_durable_steps_have_summed_up_survives)
 {
     uint32_t var = begin_saved(PSD__MODE__ASYNC, 1);
@@ -284,7 +284,7 @@ START_TEST(a_second_power_loss_tells_the_newer_numbers)
     sync_and_lose_power();
     t = replay_resume(1, 0);
     ck_assert(!replay_survived(&t, 1) && replay_survived(&t, 2) && replay_survived(&t, 3));
-    replay_push(1, 1, 0, var, 1000, true); /* what was number 4 */
+    replay_push(1, 1, 0, var, 1000, true); /* formerly number 4 */
     sync_disk();
     kit_ack(&k, 1, 1, PS_OK);
     replay_push(1, 2, 0, var, 10000, false);
@@ -318,7 +318,7 @@ START_TEST(what_was_resolved_ahead_of_a_barrier_survives_with_the_save)
     ck_assert_uint_eq(t.pushes, 2);
     ck_assert(replay_survived(&t, 2) && replay_survived(&t, 4) && !replay_survived(&t, 1) && !replay_survived(&t, 5));
     ck_assert_uint_eq(t.clock, 1);
-    /* Whatever has these numbers now is new. */
+    /* The messages with these numbers are new. */
     replay_push(1, 1, 1, var, 100, false);
     kit_ack(&k, 1, 1, PS_OK);
     replay_push(1, 2, 1, var, 1000, false);
@@ -406,7 +406,7 @@ START_TEST(a_survivor_of_which_a_block_was_dropped_says_so)
 }
 END_TEST
 
-/* Which of the oldest was dropped is forgotten, and said to be. */
+/* Which of the oldest were dropped is forgotten, and reported as unknown. */
 START_TEST(of_too_many_survivors_that_were_dropped_in_part_the_oldest_are_unknown)
 {
     enum { MANY = SHARD_OUTCOMES_MAX + 3 };
@@ -450,7 +450,7 @@ START_TEST(what_was_dropped_in_part_ahead_of_a_barrier_does_not_come_again)
 }
 END_TEST
 
-/* A worker may push two variables and hear of the second first. */
+/* A worker may push two variables and get the second one's answer first. */
 static void
 replay_overtake(uint32_t var[2])
 {
@@ -488,7 +488,7 @@ START_TEST(in_sync_what_was_resolved_ahead_of_what_waits_survives_with_the_save)
 }
 END_TEST
 
-/* In k of n a block does not tell whose gradients its step had. */
+/* In k of n a block does not show which workers' gradients its step had. */
 START_TEST(in_sync_what_was_resolved_ahead_of_what_waits_is_known_after_a_crash)
 {
     struct replay_reported t;
@@ -782,7 +782,7 @@ world_begin(struct replay_world *w, Psd__Mode mode)
     declare_next(w);
 }
 
-/* Workers come back, and do what a client does: number from last_seq, catch up with their clock. */
+/* Workers come back, and act like a client: number from last_seq, catch up with their clock. */
 static void
 world_resume(struct replay_world *w)
 {
@@ -829,7 +829,7 @@ START_TEST(all_durable_comes_back_bit_by_bit)
 END_TEST
 
 /* Workers push ones, to one variable by plain SGD, so that its value says how many pushes it has. The client's side of
- * it: what is neither acknowledged nor there is sent again, under new numbers. */
+ * it: pushes that are neither acknowledged nor there are sent again, under new numbers. */
 static uint32_t counter;
 
 static void
@@ -923,8 +923,8 @@ START_TEST(nothing_acknowledged_as_durable_is_lost_and_nothing_counts_twice)
 }
 END_TEST
 
-/* Two workers in sync; now and then one of them wants its push durable, and then the step is. What is there afterwards
- * is the steps with such a push that are on disk, whole. */
+/* Two workers in sync; now and then one of them wants its push durable, and then the step is. Afterwards the steps with
+ * such a push that are on disk are there, whole. */
 START_TEST(in_sync_the_steps_that_hold_a_durable_push_survive)
 {
     static struct after after;
@@ -979,7 +979,7 @@ START_TEST(in_sync_the_steps_that_hold_a_durable_push_survive)
 }
 END_TEST
 
-/* A replay that fails says so, and one that is tried again gives what the first would have. */
+/* A replay that fails reports it, and a second attempt gives the result of the first. */
 START_TEST(the_nth_failure_of_the_store_ends_a_replay_and_no_more)
 {
     struct ps_error e;
@@ -1052,7 +1052,7 @@ head_of(size_t i)
     return (struct redo_head *)disk.pieces[i].bytes;
 }
 
-/* What a log that was refused leaves of the kit. */
+/* Finishes the kit after a log was refused. */
 static void
 drop_shardless(void)
 {

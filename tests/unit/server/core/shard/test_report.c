@@ -1,4 +1,4 @@
-/* Reports: what psctl is told, and that it is true. */
+/* Reports for psctl: their contents, and that they are true. */
 #include "server/core/shard_state.h"
 #include "tests/unit/kits/shard_fixture.h"
 

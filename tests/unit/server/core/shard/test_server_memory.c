@@ -1,7 +1,7 @@
 /* The whole shard when it runs out of memory or its store fails: scripts of all that clients do, in which each
- * allocation of the core fails in turn, alone or with those that follow, and each call of the store. Whoever asked is
- * told, or its connection ends and it asks again; in the end everybody has been answered, every push counts exactly
- * once, what a new process reads is the same, and nothing leaks. */
+ * allocation of the core fails in turn, alone or with those that follow, and each call of the store. The client is
+ * told, or its connection ends and it asks again; in the end every request has been answered, every push counts exactly
+ * once, a new process reads the same state, and nothing leaks. */
 #include <inttypes.h>
 #include <math.h>
 

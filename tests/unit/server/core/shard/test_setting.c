@@ -1,5 +1,5 @@
-/* Changing a running job: what is checked, when it holds, that it outlives the process, and that a turn that failed did
- * not change anything; the norm of a push; draining by message. */
+/* Changing a running job: the checks, when it takes effect, that it outlives the process, and that a failed turn
+ * changes nothing; the norm of a push; draining by message. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 /* ---- Asking ---- */
 
-/* What a test wants changed; left out: not asked for. */
+/* The change that a test requests; omitted fields: not requested. */
 struct wish {
     const char *job, *variables; /* job NULL: "train" */
     const char *name;            /* of a parameter */
@@ -210,7 +210,7 @@ START_TEST(a_change_that_would_need_other_slots_is_refused)
 }
 END_TEST
 
-/* Blocks that are made later would begin otherwise than those that are there. */
+/* Blocks that are made later would begin differently from those that are there. */
 START_TEST(how_slots_began_cannot_be_changed)
 {
     struct ps_optimizer adagrad = kit_optimizer(PS_ADAGRAD);
@@ -388,7 +388,7 @@ START_TEST(a_set_in_a_turn_that_failed_did_not_happen)
         store_mem_fail_at(k.store, (enum store_mem_fail)what, 1);
         setting_ask(asks, &(struct wish){
                               .job = name, .variables = "w", .name = "learning_rate", .value = 0.5, .bound = &bound});
-        ck_assert(k.closed[asks]); /* not answered: who asked finds out by asking again */
+        ck_assert(k.closed[asks]); /* not answered: the client finds out by asking again */
         ck_assert_uint_eq(kit_state(&k), state);
         kit_push_four(&k, conn, 1, 0, var, 1);
         kit_ack(&k, conn, 1, PS_OK);
@@ -425,7 +425,7 @@ START_TEST(a_set_of_many_variables_has_a_turn_of_its_own)
 }
 END_TEST
 
-/* Its rows are not begun when there may be no room for all of them: that would end the turn of everybody. */
+/* Its rows are not begun when there may be no room for all of them: that would end the turn for all. */
 START_TEST(a_set_without_room_for_its_rows_is_refused)
 {
     enum { MANY = 2000 }; /* 55 MiB at worst */
@@ -539,7 +539,8 @@ START_TEST(in_sync_each_gradient_is_clipped_as_it_joins)
 }
 END_TEST
 
-/* Who was declared to clip by a given norm may stop and begin again, since its workers always give one; nobody else. */
+/* A variable that was declared to clip by a given norm may stop and begin again, since its workers always give one; no
+ * other may. */
 START_TEST(only_who_was_declared_to_clips_by_a_given_norm)
 {
     const double two = 2;
@@ -604,7 +605,7 @@ START_TEST(a_peer_may_ask_the_shard_to_drain)
 }
 END_TEST
 
-/* The turn in which it was asked is taken back, draining is not: everybody must hear of it all the same. */
+/* The turn in which it was asked is taken back, draining is not: all clients must still be notified. */
 START_TEST(draining_goes_on_when_its_turn_fails)
 {
     uint32_t var;

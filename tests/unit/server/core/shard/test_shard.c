@@ -285,7 +285,7 @@ START_TEST(hello_while_draining_is_refused)
 }
 END_TEST
 
-/* Accepted just before the listeners close, and never heard of: a look at the port, say. */
+/* Accepted just before the listeners close, and silent: a port scan, for example. */
 START_TEST(silent_newcomer_does_not_hold_a_drain_up)
 {
     kit_open(&k, 1);
@@ -495,7 +495,7 @@ START_TEST(block_without_room_leaves_the_others_of_its_push_alone)
 }
 END_TEST
 
-/* All steps of a small training, with the nth store operation failing; those who lose their connection come back. */
+/* All steps of a small training, with the nth store operation failing; workers that lose their connection come back. */
 struct survivor {
     uint64_t conn, seq;
 };
@@ -651,7 +651,7 @@ START_TEST(turn_that_is_full_ends_before_the_event)
 }
 END_TEST
 
-/* What a turn has updated is counted in bytes of weights and slots, however often a block comes. */
+/* The updates of a turn are counted in bytes of weights and slots, however often a block comes. */
 START_TEST(turn_that_has_updated_much_had_better_end)
 {
     static float g[LARGE];

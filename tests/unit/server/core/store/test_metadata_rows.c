@@ -1,4 +1,4 @@
-/* Facts, and those who keep theirs so: what is damaged is said to be, and is never taken for nothing. */
+/* Metadata rows: damage is reported, and never taken for an absent row. */
 #include "server/core/store/metadata_rows.h"
 
 #include <string.h>

@@ -63,7 +63,7 @@ START_TEST(failures_come_when_asked_for_and_once)
 }
 END_TEST
 
-/* ---- Every operation fails when told to, once ---- */
+/* ---- Every operation fails on demand, once ---- */
 
 static bool
 visit_none(void *arg, const struct store_key *key, struct span value)
@@ -252,7 +252,7 @@ START_TEST(broken_disk_is_not_trusted_and_what_it_holds_comes_to_light_in_a_cras
     }
     ck_assert_int_eq(s->ops->commit(s), PS_ERR_IO);
     ck_assert(store_mem_untrusted(s));
-    store_mem_fail_none(s); /* that the disk is fine again changes nothing */
+    store_mem_fail_none(s); /* a repaired disk changes nothing */
     ck_assert_int_eq(s->ops->begin(s, 0), PS_ERR_IO);
     ck_assert_int_eq(version_of(s, &key1), 3);
     ck_assert_int_eq(version_of(s, &other), -1);
@@ -285,7 +285,7 @@ START_TEST(wiped_store_is_as_new)
     struct span v;
     int rows = 0;
 
-    OK(s->ops->snapshot_ref(s, &snap)); /* and what reads, or is written, is gone */
+    OK(s->ops->snapshot_ref(s, &snap)); /* and readers and open transactions are gone */
     OK(s->ops->reader_open(s, &r));
     OK(s->ops->reader_get(r, &key1, &v));
     OK(s->ops->begin(s, 0));

@@ -1,4 +1,4 @@
-/* Barriers: who is waited for, who is not, giving up, crashes. */
+/* Barriers: which workers are waited for, which are not, giving up, crashes. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <string.h>

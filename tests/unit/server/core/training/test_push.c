@@ -1,4 +1,4 @@
-/* Pushes in async and ssp: what is checked, what is applied, what a refusal leaves alone. */
+/* Pushes in async and ssp: checks, updates, and that a refusal changes nothing. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <math.h>
@@ -430,7 +430,8 @@ START_TEST(full_store_refuses_pushes_and_goes_on)
     kit_declare_as(&k, 1, 5, "large", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_work(&k);
     kit_drop_answers(&k, 1);
-    /* Somebody else takes the memory, behind the shard's back: a turn's rows find room, and a large block does not. */
+    /* Another user takes the memory without the shard's knowledge: a turn's rows find room, and a large block does not.
+     */
     for (;; key.block++) {
         ballast->ops->usage(ballast, &usage);
         if (usage.used_bytes + TURN_ROWS_MIN + layout_value_size(2) > usage.max_bytes)

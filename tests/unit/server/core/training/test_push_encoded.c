@@ -1,5 +1,5 @@
-/* Encoded pushes at a shard: what is applied is what a worker would have pushed that does not compress, bit by bit, in
- * every mode and after a power loss; and no bytes do any harm. */
+/* Encoded pushes at a shard: the update is that of an uncompressed push, bit by bit, in every mode and after a power
+ * loss; and no bytes do any harm. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ push_bytes(const struct encoded_push *p)
     kit_frame(&k, p->conn, MSG_PUSH, k.next_request++, &m.push.base, p->payload, p->bytes);
 }
 
-/* n elements of `gradient`, encoded; what that decodes to is then in `plain`. */
+/* n elements of `gradient`, encoded; the decoded values are then in `plain`. */
 static void
 push_encoded(struct encoded_push p, const struct ps_compress *how, size_t n)
 {

@@ -202,7 +202,7 @@ START_TEST(gradient_of_the_lapsed_does_not_stand_for_a_live_one)
     kit_expect_nothing(&k, 1); /* worker 1 of 0, 1 is still to come */
     kit_push_four(&k, 2, 1, 0, var, 0);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(kit_value_four(&k, 1, var, 1) == -3); /* and what came of the lapsed one counts */
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3); /* and the part of the lapsed one that arrived counts */
 }
 END_TEST
 
@@ -467,7 +467,7 @@ START_TEST(not_finite_gradient_is_refused_before_it_joins)
     ck_assert(kit_value_four(&k, 1, var, 1) == -3);
     kit_ticked(&k, 1, 5, 2);
     kit_ticked(&k, 2, 4, 2);
-    kit_pull(&k, 1, var, 0, 2); /* the step is over all the same */
+    kit_pull(&k, 1, var, 0, 2); /* the step is over anyway */
     kit_expected(&k, 1, MSG_DATA);
 }
 END_TEST
@@ -508,7 +508,7 @@ START_TEST(dropped_gradient_counts_as_come)
     kit_ack(&k, 1, 5, PS_ERR_STALE);
     kit_ack(&k, 2, 5, PS_ERR_STALE);
     ck_assert(kit_value_four(&k, 1, var, 2) == -2);
-    kit_crash(&k); /* the step without an update is done all the same */
+    kit_crash(&k); /* the step without an update is done anyway */
     kit_resume_all(&k, job, 5);
     kit_ticked(&k, 1, 6, 3);
     kit_push_four(&k, 1, 7, 3, var, 1);
@@ -625,7 +625,7 @@ START_TEST(blocks_of_one_push_have_their_own_outcomes)
     ck_assert_uint_eq(a->msg.u.data->code[1], PS_OK);
     ck_assert_uint_eq(a->payload_len, 8);
     kit_answer_free(a);
-    push_two(4, 1, w, v, true); /* again: the values, and that not all was taken */
+    push_two(4, 1, w, v, true); /* again: the values, and the code for a partly taken push */
     a = kit_expect(&k, 4, MSG_DATA);
     ck_assert_uint_eq(a->msg.u.data->code[0], PS_ERR_LATE);
     kit_answer_free(a);
@@ -722,7 +722,7 @@ START_TEST(full_store_ends_due_steps_with_an_error)
 
     make_many_due(sync_job(2, 2));
     kit_drop_answers(&k, 1);
-    for (;; key.block++) { /* somebody else takes the memory */
+    for (;; key.block++) { /* another user takes the memory */
         k.store->ops->usage(k.store, &usage);
         if (usage.used_bytes + 2 * layout_value_size(2) > usage.max_bytes)
             break;
@@ -879,7 +879,7 @@ START_TEST(step_closes_in_place_when_the_turn_is_full)
 END_TEST
 
 /* The step closes in a later turn than the tick that made it due, and the store refuses its update: the block's clock
- * goes on without one, and whoever waits for that is let go. */
+ * goes on without one, and pulls that wait for it are released. */
 START_TEST(pull_goes_on_when_a_step_ends_without_its_update)
 {
     uint32_t var, other;

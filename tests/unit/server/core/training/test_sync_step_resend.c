@@ -92,7 +92,7 @@ START_TEST(newcomer_begins_at_the_step_that_still_waits)
 }
 END_TEST
 
-/* A newcomer takes the place of a worker that held the step up, and begins behind it. */
+/* A new process takes the place of a worker that held the step up, and begins behind it. */
 START_TEST(step_goes_on_when_a_newcomer_begins_past_it)
 {
     Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
@@ -100,7 +100,7 @@ START_TEST(step_goes_on_when_a_newcomer_begins_past_it)
 
     kit_push_four(&k, 1, 1, 0, var, 4);
     kit_ticked(&k, 1, 2, 1);
-    kit_close(&k, 1); /* its push stays in the sync step, without anybody to tell */
+    kit_close(&k, 1); /* its push stays in the sync step, without a connection to answer */
     kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .incarnation = 77});
     kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
     kit_ticked(&k, 3, 1, 1);
@@ -111,7 +111,7 @@ START_TEST(step_goes_on_when_a_newcomer_begins_past_it)
 }
 END_TEST
 
-/* Worker 1 comes back to a step that was done without it, and the shard restarts: what its push is told must not be
+/* Worker 1 comes back to a step that was done without it, and the shard restarts: the answer to its push must not be
  * that it was counted. */
 START_TEST(push_for_a_step_done_before_its_worker_came_back_is_not_said_to_count)
 {
@@ -134,8 +134,8 @@ START_TEST(push_for_a_step_done_before_its_worker_came_back_is_not_said_to_count
 }
 END_TEST
 
-/* A worker that awaits a tick sends a push in its place: its hold moves on without anything of it being resolved. The
- * next crash must not bring the older hold back under the job's clock. */
+/* A worker that awaits a tick sends a push in its place: its hold moves on although none of its messages is resolved.
+ * The next crash must not bring the older hold back under the job's clock. */
 START_TEST(hold_is_kept_over_a_second_crash)
 {
     Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 3);

@@ -1,4 +1,4 @@
-/* What goes out: acks in frames of limited size, and nothing of a turn that failed. */
+/* Output of a turn: acks in frames of limited size, and nothing of a turn that failed. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <string.h>

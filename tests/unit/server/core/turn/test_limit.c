@@ -1,6 +1,6 @@
 /* Limits that an operator sets: at the limit it works, past it comes LIMIT with a sentence that names the limit and its
  * option, the others are served, and what was refused is counted; below it there is service again. And connections that
- * never say who they are. */
+ * never send a hello. */
 #include <string.h>
 
 #include "server/core/turn/limit.h"
@@ -160,7 +160,7 @@ START_TEST(parked_pulls_past_the_limit_are_told_which)
     request = kit_pull(&k, 1, var, 0, 1);
     expect_limit(1, request, "--parked-max");
     expect_report(1, LIMIT_PARKED, 2, 2, 1);
-    kit_pull(&k, 2, var, 0, 0); /* another's is answered */
+    kit_pull(&k, 2, var, 0, 0); /* another worker's is answered */
     kit_answer_free(kit_expect(&k, 2, MSG_DATA));
     kit_ticked(&k, 2, 1, 1);
     kit_answer_free(kit_expect(&k, 1, MSG_DATA));
@@ -172,7 +172,7 @@ START_TEST(parked_pulls_past_the_limit_are_told_which)
 }
 END_TEST
 
-/* What a pull of many blocks holds counts, too. */
+/* The memory of a pull of many blocks counts, too. */
 START_TEST(bytes_of_parked_pulls_have_a_limit)
 {
     struct shard_config config = {
@@ -241,7 +241,7 @@ START_TEST(the_glue_tells_its_own_figures)
 }
 END_TEST
 
-/* ---- Who never says hello ---- */
+/* ---- Connections without a hello ---- */
 
 START_TEST(a_connection_without_hello_is_closed_in_time)
 {

@@ -1,4 +1,4 @@
-/* What a shard says of its time: how long it kept answers for other workers, in the answers and in its timeline. */
+/* A shard's report of its time: how long answers waited for other workers, in the answers and in its timeline. */
 #include <stdio.h>
 
 #include "common/core/format/timeline.h"
@@ -69,7 +69,7 @@ START_TEST(a_pull_says_how_long_the_bound_held_it)
     ck_assert_uint_eq(a->msg.u.data->held_us, 250000);
     kit_answer_free(a);
     expect_held(TIMELINE_HELD_BOUND, 1, 1, 250);
-    kit_pull(&k, SLOW, 1, 0, 1); /* nobody holds that */
+    kit_pull(&k, SLOW, 1, 0, 1); /* nothing delays that */
     a = kit_expect(&k, SLOW, MSG_DATA);
     ck_assert_uint_eq(a->msg.u.data->held_us, 0);
     kit_answer_free(a);
@@ -98,7 +98,7 @@ START_TEST(a_push_says_how_long_its_step_lacked_others)
     ck_assert_uint_eq(shard_trace_acked(FAST), 30000);
     ck_assert_uint_eq(shard_trace_acked(SLOW), 0);
     expect_held(TIMELINE_HELD_GRADIENTS, 1, 0, 30);
-    kit_tick(&k, FAST, 2, 1); /* what one answer said is not said again */
+    kit_tick(&k, FAST, 2, 1); /* a reported time is not reported again */
     ck_assert_uint_eq(shard_trace_acked(FAST), 0);
 }
 END_TEST
@@ -114,7 +114,7 @@ START_TEST(a_barrier_is_held_as_well)
 }
 END_TEST
 
-/* More than fit a frame, and more are added meanwhile, which are another report's. */
+/* More than fit a frame, and more are added meanwhile, which belong to another report. */
 START_TEST(a_long_timeline_comes_in_pages)
 {
     uint64_t next_ns = 0, pages = 0, spans = 0;
@@ -141,7 +141,7 @@ START_TEST(a_long_timeline_comes_in_pages)
         snprintf(after, sizeof after, "%llu/%llu", (unsigned long long)t->next, (unsigned long long)t->end);
         more = a->msg.u.report->more;
         kit_answer_free(a);
-        shard_turn_took(k.shard, 0, 0, 0, 1); /* in the place of one that was told already */
+        shard_turn_took(k.shard, 0, 0, 0, 1); /* in the place of one that was reported already */
     }
     ck_assert_uint_gt(pages, 1);
     ck_assert_uint_eq(spans, SPANS);

@@ -1,5 +1,5 @@
-/* Barriers with a place in the data: who comes again passes, who is beyond is not waited for, and what the metrics came
- * to is kept. */
+/* Barriers with a place in the data: a worker that comes again passes, one that is beyond is not waited for, and the
+ * metrics' sums are kept. */
 #include "tests/unit/kits/power_kit.h"
 #include "tests/unit/kits/shard_fixture.h"
 
@@ -187,8 +187,8 @@ START_TEST(one_name_has_one_place)
 }
 END_TEST
 
-/* What opened is gone with the power, and so are the sums that it had: a worker that had not heard them comes again.
- * The first one has, and went on: the others are told of its later step, too (barrier_opened.h says why). */
+/* The opening is lost with the power, and so are its sums: a worker that had not received them comes again. The first
+ * one has, and went on: the others are told of its later step, too (barrier_opened.h says why). */
 START_TEST(after_a_power_loss_later_steps_of_who_went_on_are_told_too)
 {
     struct power_disk disk = {0};
@@ -201,7 +201,7 @@ START_TEST(after_a_power_loss_later_steps_of_who_went_on_are_told_too)
     for (uint64_t conn = 4; conn <= 6; conn++)
         ck_assert_uint_eq(kit_resume(&k, conn, barrier_opened_job(), (uint32_t)conn - 4, 0), 0);
     opened_is(0, 0, 0, 0);
-    barrier_opened_step(4, 1, 2, 100, 20); /* workers tell their metrics again */
+    barrier_opened_step(4, 1, 2, 100, 20); /* workers report their metrics again */
     barrier_opened_step(5, 1, 1, 2, 10);
     barrier_opened_step(6, 1, 1, 3, 10);
     barrier_opened_come(5, 2, 10);
@@ -213,12 +213,12 @@ START_TEST(after_a_power_loss_later_steps_of_who_went_on_are_told_too)
     barrier_opened_step(6, 3, 2, 30, 20);
     for (uint64_t conn = 4; conn <= 6; conn++)
         barrier_opened_come(conn, conn == 4 ? 2 : 4, 20);
-    opened_is(20, 0, 1, 150); /* the next one is as if nothing had been */
+    opened_is(20, 0, 1, 150); /* the next one is as if nothing had happened */
     disk_finish(&disk);
 }
 END_TEST
 
-/* The row of the job is made to say more than any ticks could have brought. */
+/* The row of the job is changed to hold more than any ticks could have brought. */
 START_TEST(a_row_with_too_many_sums_is_not_loaded)
 {
     Psd__JobRow row = PSD__JOB_ROW__INIT;

@@ -1,5 +1,5 @@
-/* Exactly-once data: what a worker index has counted in which block, across incarnations, kills, power losses and
- * rounds. Variables are trained by plain SGD with ones, so that a value says how many steps it has. */
+/* Exactly-once data: which steps of a worker index are counted in which block, across incarnations, kills, power losses
+ * and rounds. Variables are trained by plain SGD with ones, so that a value says how many steps it has. */
 #include "tests/unit/kits/shard_kit.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ take_over(uint64_t conn, uint32_t task)
     position = a->msg.u.welcome->cursor != NULL ? a->msg.u.welcome->cursor->position : 0;
     kit_answer_free(a);
     for (uint64_t other = 0; other < KIT_CONNS; other++)
-        kit_drop_answers(&k, other); /* they are told that it is back */
+        kit_drop_answers(&k, other); /* they are notified that it is back */
     return position;
 }
 
@@ -145,7 +145,7 @@ START_TEST(a_kill_of_the_shard_forgets_nothing)
 }
 END_TEST
 
-/* What the worker's earlier life had pushed waits for the step; its next life cuts its data otherwise. */
+/* A push of the worker's earlier life waits for the step; its next life cuts its data differently. */
 START_TEST(in_sync_a_gradient_of_other_data_does_not_stand_for_that_of_a_push)
 {
     uint32_t a;
@@ -214,14 +214,14 @@ START_TEST(a_shard_that_got_no_push_hears_of_a_step_by_its_tick)
     take_over(1, 0);
     kit_tick_at(&k, 1, 1, 1, 10);
     kit_ack(&k, 1, 1, PS_OK);
-    kit_ticked(&k, 1, 2, 2); /* and of one without data nothing */
+    kit_ticked(&k, 1, 2, 2); /* and none of one without data */
     kit_crash(&k);
     ck_assert_uint_eq(take_over(1, 0), 10);
     data_cursor_finish();
 }
 END_TEST
 
-/* Who takes over is behind on one shard, and is taken to the clock of the others before it does anything. */
+/* The process that takes over is behind on one shard, and catches up with the others' clock before it does anything. */
 START_TEST(a_tick_that_only_catches_up_ends_no_step)
 {
     uint32_t var[2];

@@ -1,4 +1,4 @@
-/* Names of metrics on a shard: whose stand, for how long, and what becomes of others. */
+/* Names of metrics on a shard: which worker's names hold, for how long, and the treatment of others. */
 #include "server/core/workers/metric_names.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ metric_names_joins(uint64_t conn, uint32_t task, const char *const *names)
     kit_answer_free(kit_expect(&k, conn, MSG_WELCOME));
 }
 
-/* It is told which one, and let go. */
+/* The error names the wrong name, and the connection is closed. */
 static void
 is_refused(uint64_t conn, uint32_t task, const char *const *names, const char *says)
 {
@@ -58,7 +58,7 @@ metric_names_resumes(uint64_t conn, uint64_t incarnation, const char *const *nam
     kit_answer_free(kit_expect(&k, conn, MSG_WELCOME));
 }
 
-/* What a report says, and so what is kept. */
+/* The names in a report, and so those that are kept. */
 static void
 names_are(const char *const *want)
 {
@@ -100,7 +100,7 @@ START_TEST(others_are_refused_while_a_worker_is_live)
 }
 END_TEST
 
-/* A program that was changed begins again where it was. */
+/* A changed program starts again where it was. */
 START_TEST(who_is_alone_may_bring_others)
 {
     metric_names_joins(1, 0, NAMES("rows", "loss"));
@@ -220,7 +220,7 @@ START_TEST(bad_ones_end_the_connection_and_change_nothing)
 }
 END_TEST
 
-/* The row of a job is made to say what no hello could have brought. */
+/* The row of a job is changed to hold what no hello could have brought. */
 START_TEST(a_row_with_bad_ones_is_not_loaded)
 {
     Psd__JobRow row = PSD__JOB_ROW__INIT;

@@ -21,7 +21,7 @@ roster_add_ok(uint32_t task)
     in[task] = true;
 }
 
-/* What comes by is what was added, in order; returns how much was looked at for it. */
+/* A walk visits the members that were added, in order; returns how many steps it took. */
 static uint64_t
 roster_walk(uint32_t room)
 {

@@ -1,5 +1,5 @@
-/* Metrics on a shard: what ticks bring is settled with the clock, told to who resumes or takes over, and summed up over
- * the workers of a job. */
+/* Metrics on a shard: values from ticks are settled with the clock, reported to a process that resumes or takes over,
+ * and summed up over the workers of a job. */
 #include "tests/unit/kits/shard_fixture.h"
 
 #include <math.h>
@@ -175,7 +175,7 @@ START_TEST(a_new_round_begins_with_none)
     sums_are(0, NULL);
     worker_metrics_answered(4, 1, 2, 7, 0, 1);
     sums_are(2, (double[]){7, 0});
-    { /* who stayed hears of the round, and tells what it has in it */
+    { /* a worker that stayed is told of the round, and reports its sums in it */
         Psd__Tick m = PSD__TICK__INIT;
 
         kit_drop_answers(&k, 3);
@@ -219,7 +219,7 @@ START_TEST(too_many_end_the_connection_and_change_nothing)
 }
 END_TEST
 
-/* The row of a session is made to say more than any tick could have brought. */
+/* The row of a session is changed to hold more than any tick could have brought. */
 START_TEST(a_row_with_too_many_is_not_loaded)
 {
     const struct store_ops *ops = k.store->ops;
@@ -248,7 +248,7 @@ START_TEST(a_row_with_too_many_is_not_loaded)
 }
 END_TEST
 
-/* The shard goes back to its save; the worker's next tick tells it all of them, whatever was lost. */
+/* The shard goes back to its save; the worker's next tick reports all of them, whatever was lost. */
 START_TEST(a_power_loss_takes_them_back_to_the_save)
 {
     struct power_disk disk = {0};

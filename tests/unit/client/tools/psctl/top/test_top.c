@@ -8,7 +8,7 @@
 
 #define SHARDS 2
 
-/* One look at a cluster of two shards and what top makes of it. The figures are counters; those of the second look give
+/* One look at a cluster of two shards and top's output for it. The figures are counters; those of the second look give
  * the rates. */
 struct top_look {
     struct shard_answer answers[SHARDS];
@@ -195,7 +195,8 @@ START_TEST(a_shard_that_is_gone_says_so_in_its_row)
 }
 END_TEST
 
-/* Rows first, and means over them: of all steps, and since the look before. What nothing was added to is left out. */
+/* Rows first, and means over them: of all steps, and since the look before. Metrics to which nothing was added are left
+ * out. */
 START_TEST(what_workers_add_up_is_shown_as_means)
 {
     static const char earlier[] = "{\"job\": [{\"name\": \"train\", \"metrics\": [1000.0, 500.0, 0.0, 10.0]}]}",
@@ -288,7 +289,7 @@ START_TEST(tables_fit_any_width)
     look_at(&now, second_0, second_1);
     for (size_t columns = 1; columns < 120; columns++) {
         char *text = page_of(NULL, &now, TOP_BY_NAME, 0, columns);
-        const char *line = strstr(text, "\n\n"); /* the tables; the head is cut by who draws it */
+        const char *line = strstr(text, "\n\n"); /* the tables; the head is cut when it is drawn */
 
         ck_assert_ptr_nonnull(line);
         for (; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')

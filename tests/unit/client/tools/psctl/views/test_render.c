@@ -4,7 +4,7 @@
 #include "tests/unit/kits/answers_kit.h"
 #include "tests/unit/kits/check_main.h"
 
-/* What is printed; the answers' reports are given up. */
+/* The output; the answers' reports are given up. */
 static char *
 render_shown(enum view_kind kind, struct shard_answer *answers, uint32_t n, bool json)
 {
