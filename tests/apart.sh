@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Run a system test by itself, however many others run: apart.sh COMMAND [ARGUMENT...]
 #
-# It gets a network of its own, where only lo is, and a /dev/shm of its own, as large as what is free in the machine's. So
-# no other test takes a port between a shard's two lives, or the memory that two shards are to share alike. Both end with
-# its last process. Where the kernel refuses them (they are root's), the tests take turns instead: one at a time.
+# It gets a network of its own, where only lo is, and a /dev/shm of its own, as large as what is free in the machine's.
+# So no other test takes a port between a shard's end and its restart, or the memory that two shards are to share alike.
+# Both end with its last process. Where the kernel refuses them (they need root), the tests take turns instead: one at a
+# time.
 #
 # shellcheck disable=SC2016 # the shells inside expand for themselves
 set -euo pipefail
 
 apart=(unshare --net --mount --propagation private sh -c 'ip link set lo up && exec "$@"' sh)
 shm=$(df --output=avail -B1 /dev/shm 2>/dev/null | tail -n 1)
-if [ "${shm:-0}" -gt 0 ]; then # of size 0 a tmpfs would be as large as it likes
+if [ "${shm:-0}" -gt 0 ]; then # a tmpfs of size 0 would have no limit
   apart=(unshare --net --mount --propagation private
     sh -c 'ip link set lo up && mount -t tmpfs -o "size=$0,mode=1777" tmpfs /dev/shm && exec "$@"' "$shm")
 fi

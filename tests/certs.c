@@ -147,7 +147,7 @@ certs_fill(X509 *cert, const struct cert_spec *spec, EVP_PKEY *key)
                "cannot fill a certificate");
 }
 
-/* Whoever reads it finds the old one or the new one. */
+/* A reader finds the old file or the new one. */
 static void
 certs_put(struct certs *c, const struct cert_spec *spec, X509 *cert, EVP_PKEY *key)
 {

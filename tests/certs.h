@@ -1,5 +1,5 @@
-/* Certificates that a test makes for itself, in a directory of its own that goes with it: nothing lies in the tree, and
- * their times are what the test says, counted from now.
+/* Certificates that a test makes for itself, in a directory of its own that is removed with it: nothing lies in the
+ * tree, and the test sets their times, counted from now.
  *
  *     certs_open(&c);
  *     certs_make(&c, &(struct cert_spec){.file = "ca"});
@@ -37,7 +37,7 @@ void certs_open(struct certs *c);
 void certs_close(struct certs *c);
 void certs_make(struct certs *c, const struct cert_spec *spec);
 
-/* Two CAs: "ca", and "other", which is nobody's. */
+/* Two CAs: "ca", and "other", which no peer trusts. */
 void certs_make_cas(struct certs *c);
 
 /* The CA's, for this host, expired an hour ago. */

@@ -1,4 +1,5 @@
-/* A page in Prometheus' text format, as whoever scrapes it reads it: is it well formed, and what does a series say? */
+/* A page in Prometheus' text format, read as a scraper reads it: whether it is well formed, and the value of a series.
+ */
 #ifndef TESTS_EXPOSITION_PAGE_H
 #define TESTS_EXPOSITION_PAGE_H
 
@@ -30,7 +31,7 @@ page_by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Past a name; NULL: it is none. */
+/* The end of a name; NULL: there is none. */
 static inline const char *
 page_name_end(const char *at)
 {
@@ -41,7 +42,7 @@ page_name_end(const char *at)
     return at;
 }
 
-/* Past {label="value",...}; NULL: they are not well formed. */
+/* The end of {label="value",...}; NULL: they are not well formed. */
 static inline const char *
 page_labels_end(const char *at)
 {
@@ -87,8 +88,9 @@ page_sample_ok(char *line, const char *family, const char *kind)
     return end > at + 1 && *end == '\0';
 }
 
-/* NULL: every family has HELP and TYPE once, before its samples; names are Prometheus', counters' end in _total and no
- * other's do; no series comes twice; the last line is whole. Else a line that is wrong, valid until the next call. */
+/* NULL: every family has HELP and TYPE once, before its samples; names are valid for Prometheus, those of counters end
+ * in _total and no others do; no series comes twice; the last line is whole. Else a line that is wrong, valid until the
+ * next call. */
 static inline const char *
 page_wrong(const char *page)
 {

@@ -27,7 +27,7 @@ NO_CHANCE = re.compile(r"(Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer
 
 
 class Run:
-    """What one call of meson left in its logs."""
+    """The results in the logs of one call of meson."""
 
     def __init__(self, build, logbase):
         base = os.path.join(build, "meson-logs", logbase)

@@ -1,4 +1,4 @@
-/* What tests and benches read off the clock that only goes forward. */
+/* The monotonic clock, for tests and benches. */
 #ifndef TESTS_NOW_H
 #define TESTS_NOW_H
 

@@ -110,8 +110,8 @@ configure() {
   esac
 }
 
-# What a test's own processes do is looked at as well: valgrind stays with forks, and a report is an exit status that no
-# test expects.
+# A test's own processes are checked as well: valgrind follows forks, and a report is an exit status that no test
+# expects.
 valgrind="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --suppressions=$root/tests/valgrind.supp"
 
 # The tests of a stage, as meson selects them.

@@ -1,5 +1,5 @@
-/* Whether the address sanitizer is built in. It keeps what was freed in a quarantine: how much memory a process has
- * says nothing then. */
+/* Whether the address sanitizer is built in. It keeps what was freed in a quarantine: the size of a process's memory
+ * means nothing then. */
 #ifndef TESTS_SANITIZED_H
 #define TESTS_SANITIZED_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ninja has to build for the tests of a suite: targets.py BUILD --suite SUITE prints it, one target a line."""
+"""The targets that ninja has to build for the tests of a suite, one a line: targets.py BUILD --suite SUITE."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-/* Root in a namespace of one's own, for tests that mount or shape a network: where the kernel lets everybody make one.
+/* Root in a namespace of one's own, for tests that mount or shape a network: where the kernel lets every user make one.
  */
 #ifndef TESTS_USER_NAMESPACE_H
 #define TESTS_USER_NAMESPACE_H

@@ -1,4 +1,4 @@
-/* Stands before libc: see fail_io.h. Each call asks fail_io_verdict() first, under one lock; what fails never reaches
+/* Loaded before libc: see fail_io.h. Each call asks fail_io_verdict() first, under one lock; what fails never reaches
  * libc. */
 #undef _FILE_OFFSET_BITS /* both names of each call are defined here: off_t has 64 bits anyway */
 #include "tests/faults/fail_io.h"
@@ -31,7 +31,7 @@ enum call { PWRITE, PWRITEV, WRITE, WRITEV, SENDMSG, FDATASYNC, FSYNC, MSYNC, FT
 static const char *const call_names[CALLS] = {"pwrite",    "pwritev", "write", "writev",    "sendmsg",
                                               "fdatasync", "fsync",   "msync", "ftruncate", "fallocate"};
 
-/* What becomes of a call besides an errno. */
+/* The fate of a call besides an errno. */
 enum { GOES_ON = 0, SHORT = -1, STALL = -2 };
 
 static const struct {

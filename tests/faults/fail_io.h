@@ -1,22 +1,22 @@
-/* Disks that fail, for tests: a shared library that stands before libc and lets chosen calls on chosen files fail.
+/* Disks that fail, for tests: a shared library that is loaded before libc and makes chosen calls on chosen files fail.
  *
- * In a test program: link with fail_io_dep and call fail_io_set(). In any program, psd for one: start it with
+ * In a test program: link with fail_io_dep and call fail_io_set(). In any program, such as psd: start it with
  *
  *     LD_PRELOAD=<build>/tests/faults/libfail_io.so FAIL_IO=/path/control
  *
- * and say in the control file, at any time, what fails. The file has one line, is read anew at each call on a matching
- * file, and is replaced by rename (fail_io_write(), or `echo ... >control.new && mv control.new control`). No file, or
- * an empty one: nothing fails.
+ * and write into the control file, at any time, what fails. The file has one line, is read again at each call on a
+ * matching file, and is replaced by rename (fail_io_write(), or `echo ... >control.new && mv control.new control`). No
+ * file, or an empty one: nothing fails.
  *
  *     CALLS ERROR [NTH [COUNT [END]]]
  *
  *     CALLS  of pwrite pwritev write writev sendmsg fdatasync fsync msync ftruncate fallocate,
  *            joined by commas; or any
  *     ERROR  EIO ENOSPC EDQUOT EROFS EDEADLK EINTR ENOMEM
- *            SHORT: half is written, as on a disk that becomes full; calls that write no bytes go on undisturbed
- *            STALL: waits until the control says something else, then goes on
+ *            SHORT: half is written, as on a disk that becomes full; calls that write no bytes succeed
+ *            STALL: waits until the control file changes, then continues
  *     NTH    the first that fails, counted from when the line was put there; 1 is the next
- *     COUNT  how many fail from then on; 0: all, until told otherwise. Else 1.
+ *     COUNT  how many fail from then on; 0: all, until the line changes. Default 1.
  *     END    of the file's path; socket: any socket; else data.mdb
  *
  *     fdatasync EIO            the next sync of the data file fails, once
@@ -27,7 +27,7 @@
  *
  * Memory-mapped writes are no calls: the live store writes so, and only its growth (fallocate, ftruncate) and msync are
  * seen. A call that reaches libc another way (io_uring, posix_fallocate, pwritev2) is not seen either; psd and liblmdb
- * do no such thing. AddressSanitizer wants to be first: ASAN_OPTIONS=verify_asan_link_order=0 with LD_PRELOAD. */
+ * do no such thing. AddressSanitizer must be loaded first: ASAN_OPTIONS=verify_asan_link_order=0 with LD_PRELOAD. */
 #ifndef TESTS_FAULTS_FAIL_IO_H
 #define TESTS_FAULTS_FAIL_IO_H
 

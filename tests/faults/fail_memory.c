@@ -1,4 +1,4 @@
-/* Stands before libc: see fail_memory.h. The real allocator is reached by glibc's own names for it, since dlsym() would
+/* Loaded before libc: see fail_memory.h. The real allocator is reached by glibc's own names for it, since dlsym() would
  * allocate. */
 #include "tests/faults/fail_memory.h"
 

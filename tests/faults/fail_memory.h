@@ -1,9 +1,9 @@
-/* A process that runs out of memory, for tests: a shared library that stands before libc and lets chosen allocations
- * fail, those of libuv, LMDB, protobuf-c and libc too. Start a program with
+/* A process that runs out of memory, for tests: a shared library that is loaded before libc and makes chosen
+ * allocations fail, also those of libuv, LMDB, protobuf-c and libc. Start a program with
  *
  *     LD_PRELOAD=<build>/tests/faults/libfail_memory.so FAIL_MEMORY=/path/control
  *
- * where the control file holds a struct fail_memory; map it shared, and say in it, at any time, what fails:
+ * where the control file holds a struct fail_memory; map it shared, and set in it, at any time, which allocations fail:
  *
  *     struct fail_memory *m = fail_memory_map(path);   // the file is made; NULL: it cannot
  *     fail_memory_at(m, 17, 1);                        // the 17th allocation from now on fails
