@@ -179,7 +179,7 @@ common_client(size_t n, ps_op *const ops[])
 
 /* The first that is not done; NULL: none. */
 static const struct core_op *
-first_to_come(const struct any *a)
+first_to_end(const struct any *a)
 {
     for (size_t i = 0; i < a->n; i++)
         if (a->ops[i] != NULL && !core_op_done(a->ops[i]->core))
@@ -211,7 +211,7 @@ ps_op_wait_any(size_t n, ps_op *const ops[], int timeout_ms, size_t *index, stru
     if (c == NULL || index == NULL)
         return ps_fail(error, PS_ERR_INVALID, "waiting needs operations of one client, and a pointer for the index");
     client_enter(c);
-    w.op = first_to_come(&a);
+    w.op = first_to_end(&a);
     ms = client_timeout(c, timeout_ms);
     if (client_wait(c, &w, ms))
         *index = a.first;
@@ -277,7 +277,7 @@ ps_op_wait_all(size_t n, ps_op *const ops[], int timeout_ms, struct ps_error *er
     if (c == NULL)
         return ps_fail(error, PS_ERR_INVALID, "waiting needs operations, all of one client");
     client_enter(c);
-    w.op = first_to_come(&a);
+    w.op = first_to_end(&a);
     w.at_once = some_may_be_held(&a);
     ms = client_timeout(c, timeout_ms);
     err = client_wait(c, &w, ms) ? all_result(&a, error) : any_waiting(c, &a, ms, error);

@@ -219,7 +219,7 @@ make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
 /* Workers and evaluators wait for shards that are still starting. An observer asks how the shards are, and the absence
  * of one is an answer, once every address of the shard's name has been tried. */
 static bool
-shard_is_not_there(const ps_client *c)
+shard_is_unreachable(const ps_client *c)
 {
     for (uint32_t i = 0; !c->waits_for_shards && i < c->shards; i++)
         if (core_failures(c->core, i) >= MAX(c->links[i].addresses, 1))
@@ -232,7 +232,7 @@ joined_or_failed(void *arg)
 {
     ps_client *c = arg;
 
-    return core_joined(c->core) || core_fatal(c->core, NULL) != PS_OK || shard_is_not_there(c);
+    return core_joined(c->core) || core_fatal(c->core, NULL) != PS_OK || shard_is_unreachable(c);
 }
 
 static enum ps_err

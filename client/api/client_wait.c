@@ -34,7 +34,7 @@ client_timeout(const ps_client *c, int timeout_ms)
 
 /* While messages are held, the awaited answer may come without them: then the next ones can join them. */
 static void
-look_first(ps_client *c, const struct client_wait *w)
+check_before_held(ps_client *c, const struct client_wait *w)
 {
     uint64_t until;
 
@@ -87,7 +87,7 @@ loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     uint64_t deadline, near;
     struct quiet quiet;
 
-    look_first(c, w);
+    check_before_held(c, w);
     uv_update_time(&c->loop); /* its time stood still while the caller did other things: the wait would be too short */
     deadline = uv_now(&c->loop) + timeout_ms;
     near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;

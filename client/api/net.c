@@ -61,7 +61,7 @@ net_disconnect_closed(struct conn *c)
 }
 
 static void
-none_held(struct net_link *n)
+clear_held(struct net_link *n)
 {
     n->held_pushes = n->held_pulls = 0;
     n->held_bytes = 0;
@@ -75,7 +75,7 @@ net_detach(struct net_link *n)
     n->conn = NULL;
     n->outs = 0;
     n->flush = false;
-    none_held(n);
+    clear_held(n);
     if (nc != NULL)
         nc->link = NULL;
     return nc;
@@ -452,7 +452,7 @@ void
 net_flush(struct net_link *n)
 {
     n->flush = false;
-    none_held(n);
+    clear_held(n);
     if (n->conn != NULL)
         conn_flush(&n->conn->conn);
 }

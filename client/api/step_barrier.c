@@ -31,7 +31,7 @@ struct step_barrier_query {
 };
 
 static bool
-is_there(const Psd__Place *place, const struct step_barrier_query *wanted)
+barrier_is_at(const Psd__Place *place, const struct step_barrier_query *wanted)
 {
     struct ps_cursor at = step_cursor_welcomed(place != NULL ? place->at : NULL);
     int order = step_cursor_compare(&at, wanted->at);
@@ -45,7 +45,7 @@ take_sums(void *arg, const Psd__JobReport *m)
     const struct step_barrier_query *wanted = arg;
 
     memset(wanted->sums, 0, wanted->n * sizeof *wanted->sums);
-    *wanted->known = m->opened != NULL && is_there(m->opened->place, wanted);
+    *wanted->known = m->opened != NULL && barrier_is_at(m->opened->place, wanted);
     if (m->opened != NULL && m->opened->n_sum > 0)
         memcpy(wanted->sums, m->opened->sum, MIN(wanted->n, m->opened->n_sum) * sizeof *wanted->sums);
 }

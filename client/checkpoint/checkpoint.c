@@ -84,7 +84,7 @@ check_shares(struct taking *t, struct ps_error *e)
 
 /* A shard's error is about a file, or about time: add which directory that is in, or what it waits for. */
 static enum ps_err
-say_more(const struct taking *t, const char *dir, enum ps_err err, struct ps_error *e)
+checkpoint_explain_error(const struct taking *t, const char *dir, enum ps_err err, struct ps_error *e)
 {
     char text[PS_ERROR_TEXT_MAX];
 
@@ -116,7 +116,7 @@ ask_shares(struct taking *t, const char *dir, struct ps_error *e)
     if ((t->manifest.shares = calloc(shards, sizeof *t->manifest.shares)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a checkpoint");
     t->manifest.shares_len = shards;
-    err = say_more(t, dir, broadcast_query_run(&a, 0, shards, e), e);
+    err = checkpoint_explain_error(t, dir, broadcast_query_run(&a, 0, shards, e), e);
     return err == PS_OK ? check_shares(t, e) : err;
 }
 

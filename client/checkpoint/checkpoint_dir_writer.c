@@ -139,7 +139,7 @@ open_dir(struct dir_writer *m, const char *dir, struct ps_error *e)
 }
 
 static bool
-is_there(const struct dir_writer *m, const char *name)
+entry_exists(const struct dir_writer *m, const char *name)
 {
     struct stat st;
 
@@ -187,7 +187,7 @@ dir_writer_name(struct dir_writer *m, const char *name, bool sequel, struct ps_e
     snprintf(m->name, sizeof m->name, "%s", name);
     if (number > 1)
         snprintf(m->name, sizeof m->name, "%.179s-%lu", name, number);
-    if (is_there(m, m->name))
+    if (entry_exists(m, m->name))
         return ps_fail(e, PS_ERR_BUSY, "%.250s/%.100s is there already: choose another name", m->dir, m->name);
     return PS_OK;
 }
@@ -440,7 +440,7 @@ newest_first(const void *a, const void *b)
 
 /* Whether this entry is a whole checkpoint, and of when. */
 static bool
-look_at(const struct dir_writer *m, const char *name, struct dir_writer_entry *out)
+entry_read(const struct dir_writer *m, const char *name, struct dir_writer_entry *out)
 {
     struct checkpoint c = {0};
     bool is_one;
@@ -477,7 +477,7 @@ list_all(const struct dir_writer *m, struct dir_writer_entry **list, size_t *len
             return ps_fail(e, PS_ERR_NOMEM, "no memory for a list of checkpoints");
         }
         *list = grown;
-        *len += look_at(m, entry->d_name, &grown[*len]);
+        *len += entry_read(m, entry->d_name, &grown[*len]);
     }
     closedir(dir);
     return PS_OK;

@@ -36,7 +36,7 @@ ask_restore(const struct call_deadline *limit, const char *dir, const char *job,
 
 /* The caller may have named the directory that checkpoints are in: add the newest one's path. */
 static enum ps_err
-say_latest(enum ps_err err, const char *dir, struct ps_error *e)
+restore_explain_latest(enum ps_err err, const char *dir, struct ps_error *e)
 {
     char inside[WIRE_PATH_MAX + 64], text[PS_ERROR_TEXT_MAX];
 
@@ -50,7 +50,7 @@ say_latest(enum ps_err err, const char *dir, struct ps_error *e)
 
 /* A restore that ended in the middle: add what has become of the shards' data. */
 static enum ps_err
-say_what_became(enum ps_err err, const char *what, struct ps_error *e)
+restore_explain_state(enum ps_err err, const char *what, struct ps_error *e)
 {
     char text[PS_ERROR_TEXT_MAX];
 
@@ -67,7 +67,7 @@ restore_verify(struct call_deadline *limit, const char *dir, struct checkpoint_s
 {
     const struct checkpoint_patience patience = call_deadline_for_checksums(limit);
     struct checkpoint_source source;
-    enum ps_err err = say_latest(checkpoint_source_open(dir, NULL, &source, e), dir, e);
+    enum ps_err err = restore_explain_latest(checkpoint_source_open(dir, NULL, &source, e), dir, e);
 
     /* Stamps first: a file that changes meanwhile has others. */
     if (err == PS_OK && (err = checkpoint_source_stamps(&source, stamps, e)) == PS_OK)
@@ -90,10 +90,10 @@ ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_m
     if ((err = restore_verify(&limit, dir, &verified, error)) == PS_OK)
         err = ask_restore(&limit, dir, job, &verified, true, error);
     if (err != PS_OK)
-        err = say_what_became(err, "nothing has changed", error);
+        err = restore_explain_state(err, "nothing has changed", error);
     else if ((err = ask_restore(&limit, dir, job, &verified, false, error)) == PS_ERR_TIMEOUT ||
              err == PS_ERR_CANCELLED)
-        err = say_what_became(err, "the shards go on with it", error);
+        err = restore_explain_state(err, "the shards go on with it", error);
     free(dir);
     return err;
 }

@@ -17,7 +17,7 @@ struct admit_outcome {
 #define OUTCOME_WORDS (sizeof(struct admit_outcome) / sizeof(int64_t))
 
 static enum ps_err
-meet_beside(ps_group *g, uint64_t timeout_ms, struct group_membership *t, struct ps_error *e)
+admit_meet(ps_group *g, uint64_t timeout_ms, struct group_membership *t, struct ps_error *e)
 {
     struct rendezvous_ask ask = {.ranks_min = g->table.ranks,
                                  .settle_ms = (uint32_t)MIN(g->options.settle_ms, timeout_ms / SETTLE_PART),
@@ -41,7 +41,7 @@ all_have_one(const struct admit_outcome *all, uint32_t ranks)
 
 /* Why the ranks do not have one table; this rank has one. */
 static enum ps_err
-say_who(const ps_group *g, const struct admit_outcome *all, struct ps_error *e)
+admit_explain(const ps_group *g, const struct admit_outcome *all, struct ps_error *e)
 {
     struct ps_error why = {0};
     uint32_t r = 0;
@@ -105,7 +105,7 @@ admit_compare(ps_group *g, enum ps_err met, const struct group_membership *t, bo
             *e = why;
     } else if (!all_have_one(all, g->table.ranks)) {
         admit_pass_epochs(g, all);
-        err = met == PS_OK ? say_who(g, all, e) : met;
+        err = met == PS_OK ? admit_explain(g, all, e) : met;
     } else if (same_members(t, &g->table)) {
         admit_pass_epochs(g, all);
     } else {
@@ -145,7 +145,7 @@ ps_group_admit(ps_group *g, int timeout_ms, int *formed, struct ps_error *error)
     threaded = g->progress.runs;
     progress_stop(&g->progress);
     group_turn(g); /* the thread's handle is closed, and may be opened again */
-    err = meet_beside(g, patience_ms, &table, error);
+    err = admit_meet(g, patience_ms, &table, error);
     if (group_core_state(g->core, NULL) == PS_OK)
         err = admit_compare(g, err, &table, &agreed, error);
     if (!agreed) {

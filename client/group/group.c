@@ -99,12 +99,12 @@ group_perform(ps_group *g)
 /* ---- Links ---- */
 
 static void
-link_placed(struct rank_link *l, const struct frame_head *head, const void *meta, struct rank_link_dest *place)
+link_placed(struct rank_link *l, const struct frame_head *head, const void *meta, struct rank_link_dest *dest)
 {
     ps_group *g = l->arg;
 
     (void)meta;
-    group_core_payload_dest(g->core, l->rank, head, &place->parts, &place->parts_len);
+    group_core_payload_dest(g->core, l->rank, head, &dest->parts, &dest->parts_len);
 }
 
 static void

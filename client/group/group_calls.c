@@ -332,7 +332,7 @@ ps_group_state(const ps_group *g, struct ps_error *error)
 
 /* A rank that has said goodbye fails no group whose operations are done, so it is looked for here. */
 static enum ps_err
-all_there(const ps_group *g, struct ps_error *e)
+check_all_present(const ps_group *g, struct ps_error *e)
 {
     const struct group_membership *t = &g->table;
 
@@ -358,7 +358,7 @@ group_watch(ps_group *g, struct ps_error *e)
     if (g->core == NULL)
         err = not_formed(g, e);
     else if ((err = group_core_state(g->core, e)) == PS_OK)
-        err = all_there(g, e);
+        err = check_all_present(g, e);
     group_leave(g);
     return err;
 }

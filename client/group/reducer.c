@@ -145,7 +145,7 @@ reducer_fail(struct ps_reducer *r, enum ps_err err, const struct ps_error *why)
 
 /* Bucket k has gone through the group: its sum is, or becomes, what its gradients are. */
 static void
-bucket_came(struct ps_reducer *r, size_t k)
+bucket_reduced(struct ps_reducer *r, size_t k)
 {
     const struct bucket *b = &r->plan.bucket[k];
     uint32_t ranks = ps_group_ranks(r->group);
@@ -177,7 +177,7 @@ wait_oldest(struct ps_reducer *r)
     if (err == PS_ERR_TIMEOUT) /* of the wait, or of the work, which has ended by now */
         err = ps_work_wait(r->works[r->freed], 0, &why);
     if (err == PS_OK)
-        bucket_came(r, r->freed);
+        bucket_reduced(r, r->freed);
     else
         reducer_fail(r, err, &why);
     ps_work_free(r->works[r->freed]);

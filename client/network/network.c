@@ -134,7 +134,7 @@ struct tensor_memory {
 };
 
 static enum ps_err
-place_output(ps_network *n, struct layer *l, struct tensor_memory *last, struct ps_error *e)
+output_alloc(ps_network *n, struct layer *l, struct tensor_memory *last, struct ps_error *e)
 {
     bool on_x = (l->kind->traits & LAYER_Y_ON_X) != 0;
 
@@ -161,7 +161,7 @@ alloc_layers(ps_network *n, struct ps_error *e)
     for (size_t i = 0; i < n->layers; i++) {
         struct layer *l = &n->layer[i];
 
-        if ((err = place_output(n, l, &last, e)) != PS_OK)
+        if ((err = output_alloc(n, l, &last, e)) != PS_OK)
             return err;
         if (l->kind->scratch != NULL)
             scratch = MAX(scratch, l->kind->scratch(l, n->rows_max));

@@ -49,7 +49,7 @@ alloc_param(ps_network *n, struct layer_param *p, struct ps_error *e)
 
 /* Its host memory; the device's is the same where that is host memory. */
 static void
-place_param(ps_network *n, size_t i, float *value, float *gradient)
+param_set_host(ps_network *n, size_t i, float *value, float *gradient)
 {
     struct layer_param *p = n->param[i];
 
@@ -76,7 +76,7 @@ init_param(ps_network *n, size_t i, struct layer_param *p, struct ps_error *e)
     if ((err = alloc_param(n, p, e)) != PS_OK)
         return err;
     n->param[n->params] = p;
-    place_param(n, n->params++, p->own_value, p->own_gradient);
+    param_set_host(n, n->params++, p->own_value, p->own_gradient);
     return PS_OK;
 }
 
@@ -132,8 +132,8 @@ void
 ps_network_place(ps_network *network, float *const *values, float *const *gradients)
 {
     for (size_t i = 0; i < network->params; i++)
-        place_param(network, i, values != NULL ? values[i] : network->param[i]->own_value,
-                    gradients != NULL ? gradients[i] : network->param[i]->own_gradient);
+        param_set_host(network, i, values != NULL ? values[i] : network->param[i]->own_value,
+                       gradients != NULL ? gradients[i] : network->param[i]->own_gradient);
 }
 
 /* Memory that it allocated for a parameter and needs no longer. */

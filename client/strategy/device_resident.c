@@ -138,7 +138,7 @@ alloc_floats(ps_device *d, uint64_t elements, float **out, struct ps_error *e)
 }
 
 static enum ps_err
-place_replica(const ps_strategy *s, struct device_resident *m, uint32_t k, struct ps_error *e)
+replica_alloc(const ps_strategy *s, struct device_resident *m, uint32_t k, struct ps_error *e)
 {
     struct device_resident_replica *r = &m->replica[k];
     enum ps_err err = PS_OK;
@@ -171,7 +171,7 @@ device_resident_alloc(ps_strategy *s, ps_network *const networks[], struct ps_er
     for (uint32_t k = 0; err == PS_OK && k < m->replicas; k++) {
         struct device_resident_replica *r = &m->replica[k];
 
-        if ((err = place_replica(s, m, k, e)) != PS_OK)
+        if ((err = replica_alloc(s, m, k, e)) != PS_OK)
             break;
         s->replica[k].seen.values = r->value;
         s->replica[k].seen.gradients = r->gradient;
@@ -301,7 +301,7 @@ check_each(const ps_strategy *s, bool *wants_norm, struct ps_error *e)
 /* One pass over the whole gradient: whether it is finite, and its norm. Only where it is not finite, one over each
  * variable. All devices hold the same bits, so one of them is asked. */
 static enum ps_err
-look_at_gradient(const ps_strategy *s, float scale, double *norm, struct ps_error *e)
+check_gradient(const ps_strategy *s, float scale, double *norm, struct ps_error *e)
 {
     const struct device_resident_replica *r = &s->resident->replica[0];
     bool wants_norm = true;
@@ -406,7 +406,7 @@ device_resident_update(ps_strategy *s, float scale, struct ps_error *e)
     struct ps_error why = {0};
     enum ps_err err;
 
-    if ((err = refuse_torn(m, e)) != PS_OK || (err = look_at_gradient(s, scale, &u.norm, e)) != PS_OK)
+    if ((err = refuse_torn(m, e)) != PS_OK || (err = check_gradient(s, scale, &u.norm, e)) != PS_OK)
         return err;
     if (update_all(&u, &why) != PS_OK) {
         m->torn = why;

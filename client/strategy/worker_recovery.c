@@ -18,7 +18,7 @@
 
 /* The worker that the group's error names as a rank: the rank may have another number in the next forming. */
 static enum ps_err
-say_who(const ps_strategy *s, const struct ps_error *why, struct ps_error *e)
+explain_lost_rank(const ps_strategy *s, const struct ps_error *why, struct ps_error *e)
 {
     const struct all_reduced *a = s->own;
     uint32_t rank, task = UINT32_MAX;
@@ -98,7 +98,7 @@ all_reduced_open(ps_strategy *s, const ps_cluster *cluster, const struct ps_grou
 
 /* Fewer workers than that do not go on: the network may have cut them off from the others. */
 static enum ps_err
-say_too_few(const ps_strategy *s, struct ps_error *e)
+fail_too_few(const ps_strategy *s, struct ps_error *e)
 {
     char why[PS_ERROR_TEXT_MAX] = "";
 
@@ -129,7 +129,7 @@ form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
     }
     s->stats.reforms += err == PS_OK;
     a->devices_over &= err != PS_OK;
-    return err == PS_ERR_TIMEOUT && least > 1 ? say_too_few(s, e) : err;
+    return err == PS_ERR_TIMEOUT && least > 1 ? fail_too_few(s, e) : err;
 }
 
 /* Form the group of the workers that arrive, unless it is formed, and agree; again when the group fails, as after
@@ -167,7 +167,7 @@ all_reduced_lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e)
         return why->code;
     }
     if (s->options.client.lapse == PS_LAPSE_FAIL)
-        return say_who(s, why, e);
+        return explain_lost_rank(s, why, e);
     /* A failure of the devices' reduction ends no worker: wait for all, as long as they arrive. */
     if (ps_group_state(a->group, NULL) == PS_OK)
         return worker_recovery_run(s, false, s->workers, e);

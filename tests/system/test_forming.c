@@ -339,7 +339,7 @@ START_TEST(who_has_gone_is_not_waited_for)
     begin_as(0);
     close(door[1]);
     door[1] = 0;
-    forming_fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, "nobody listens");
+    forming_fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, "nothing listens");
     forming_end();
 }
 END_TEST

@@ -236,7 +236,7 @@ ok $? "and so do those that meet at a shard"
 # One of them belongs to another cluster: it is not let into the group, which cannot form, and reports that.
 stranger='[ "$PSD_TASK" = 0 ] || export "$1"; shift; exec "$@"'
 as "$work/token" "$certs" "$certs" "$PSRUN" --shards 0 --workers 2 -- sh -c "$stranger" sh PSD_TOKEN="$(cat "$work/wrong")" "${group[@]}"
-[ $? -ne 0 ] && says err 'DENIED\|only who proves to have' && ! says out 'held-out accuracy'
+[ $? -ne 0 ] && says err 'DENIED\|only peers that prove to have' && ! says out 'held-out accuracy'
 ok $? "a rank with a wrong token is not let in"
 as "$work/token" "$certs" "$certs" "$PSRUN" --shards 0 --workers 2 -- \
   sh -c '[ "$PSD_TASK" = 0 ] || export PSD_TLS_CERT="$1/worker.pem" PSD_TLS_KEY="$1/worker.key"; shift; exec "$@"' sh "$other" "${group[@]}"

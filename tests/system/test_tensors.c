@@ -9,8 +9,8 @@
 #include "tests/system/fine.h"
 #include "tests/system/shard_processes.h"
 #include "tests/unit/client/device/fake_device.h"
+#include "tests/unit/client/strategy/strategy_kit.h"
 #include "tests/unit/kits/check_main.h"
-#include "tests/unit/strategy_kit.h"
 
 enum { VARS = 5, BIG = 100001, SOON_MS = 150 };
 

@@ -155,7 +155,7 @@ touch_of(const struct plan_build *b, struct build_place p)
 
 /* A buffer that is but this rank's part begins there. */
 static size_t
-place_offset(const struct plan_build *b, struct build_place p)
+build_place_offset(const struct plan_build *b, struct build_place p)
 {
     const struct plan_request *a = b->ask;
 
@@ -168,7 +168,7 @@ place_offset(const struct plan_build *b, struct build_place p)
 
 /* Where the value of a cell goes that is to be in `to`: where it is, if that is there already. */
 static struct build_place
-place_new(struct plan_build *b, enum plan_buffer to, uint32_t cell)
+build_place_new(struct plan_build *b, enum plan_buffer to, uint32_t cell)
 {
     struct build_place p = {.buffer = to, .index = cell};
 
@@ -235,7 +235,7 @@ touch_write(struct plan_build *b, struct build_place first, struct grid_run r, u
 
 /* A message's cells lie in a row. */
 static struct build_place
-place_of(const struct plan_build *b, struct grid_run r)
+build_place_of(const struct plan_build *b, struct grid_run r)
 {
     for (uint32_t c = r.from; c < r.to; c++)
         ps_assert(b->at[c].buffer == b->at[r.from].buffer && b->at[c].index - b->at[r.from].index == c - r.from);
@@ -256,12 +256,12 @@ step_on(struct plan_build *b, enum plan_kind kind, uint32_t peer, struct grid_ru
     s.len = plan_grid_len(&b->grid, r);
     if (source != NULL) {
         s.buffer = s.source = source->buffer;
-        s.offset = s.source_offset = place_offset(b, *source);
+        s.offset = s.source_offset = build_place_offset(b, *source);
         needs_of_reading(b, *source, r, &needs);
     }
     if (to != NULL) {
         s.buffer = to->buffer;
-        s.offset = place_offset(b, *to);
+        s.offset = build_place_offset(b, *to);
         needs_of_writing(b, *to, r, &needs);
     }
     step = step_add(b, &s, &needs);
@@ -294,7 +294,7 @@ build_send(struct plan_build *b, uint32_t peer, struct grid_run r)
     struct grid_run m;
 
     while (build_next(b, &r, &m)) {
-        struct build_place from = place_of(b, m);
+        struct build_place from = build_place_of(b, m);
 
         step_on(b, PLAN_SEND, peer, m, &from, NULL);
     }
@@ -306,7 +306,7 @@ build_receive(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_
     struct grid_run m;
 
     while (build_next(b, &r, &m)) {
-        struct build_place place = place_new(b, to, m.from);
+        struct build_place place = build_place_new(b, to, m.from);
 
         step_on(b, PLAN_RECEIVE, peer, m, NULL, &place);
     }
@@ -318,7 +318,7 @@ build_receive_reduce(struct plan_build *b, uint32_t peer, struct grid_run r, enu
     struct grid_run m;
 
     while (build_next(b, &r, &m)) {
-        struct build_place from = place_of(b, m), place = place_new(b, to, m.from);
+        struct build_place from = build_place_of(b, m), place = build_place_new(b, to, m.from);
 
         step_on(b, PLAN_RECEIVE_REDUCE, peer, m, &from, &place);
     }
@@ -330,7 +330,7 @@ build_copy(struct plan_build *b, struct grid_run r, enum plan_buffer to)
     struct grid_run m;
 
     while (build_next(b, &r, &m)) {
-        struct build_place from = place_of(b, m), place = place_new(b, to, m.from);
+        struct build_place from = build_place_of(b, m), place = build_place_new(b, to, m.from);
 
         if (touch_of(b, from) != touch_of(b, place))
             step_on(b, PLAN_COPY, PLAN_NONE, m, &from, &place);
@@ -353,7 +353,7 @@ build_reduce_local(struct plan_build *b, struct grid_run r, enum plan_buffer sou
     struct grid_run m;
 
     while (build_next(b, &r, &m)) {
-        struct build_place from = {source, m.from}, to = place_of(b, m);
+        struct build_place from = {source, m.from}, to = build_place_of(b, m);
 
         step_on(b, PLAN_REDUCE_LOCAL, PLAN_NONE, m, &from, &to);
     }
@@ -365,7 +365,7 @@ build_scale(struct plan_build *b, struct grid_run r)
     struct grid_run m;
 
     while (b->ask->mean && build_next(b, &r, &m)) {
-        struct build_place at = place_of(b, m);
+        struct build_place at = build_place_of(b, m);
 
         step_on(b, PLAN_SCALE, PLAN_NONE, m, NULL, &at);
     }

@@ -26,7 +26,7 @@ buffer_name(const struct plan_request *a, enum plan_buffer buffer)
 }
 
 static void
-place_put(struct text *t, const struct plan_request *a, enum plan_buffer buffer, size_t offset, size_t len)
+range_put(struct text *t, const struct plan_request *a, enum plan_buffer buffer, size_t offset, size_t len)
 {
     text_put(t, "[%zu %zu) of %s", offset, offset + len, buffer_name(a, buffer));
 }
@@ -37,19 +37,19 @@ what_put(struct text *t, const struct plan_request *a, const struct plan_step *s
     switch (s->kind) {
     case PLAN_SEND:
         text_put(t, "send ");
-        place_put(t, a, s->buffer, s->offset, s->len);
+        range_put(t, a, s->buffer, s->offset, s->len);
         text_put(t, " to %u", s->peer);
         return;
     case PLAN_RECEIVE:
         text_put(t, "receive ");
-        place_put(t, a, s->buffer, s->offset, s->len);
+        range_put(t, a, s->buffer, s->offset, s->len);
         text_put(t, " from %u", s->peer);
         return;
     case PLAN_RECEIVE_REDUCE:
         text_put(t, "receive and reduce ");
-        place_put(t, a, s->buffer, s->offset, s->len);
+        range_put(t, a, s->buffer, s->offset, s->len);
         text_put(t, " from %u and ", s->peer);
-        place_put(t, a, s->source, s->source_offset, s->len);
+        range_put(t, a, s->source, s->source_offset, s->len);
         return;
     case PLAN_COPY:
         text_put(t, s->len == 0 ? "join" : "copy ");
@@ -59,7 +59,7 @@ what_put(struct text *t, const struct plan_request *a, const struct plan_step *s
         break;
     case PLAN_SCALE:
         text_put(t, "divide by %u ", a->ranks);
-        place_put(t, a, s->buffer, s->offset, s->len);
+        range_put(t, a, s->buffer, s->offset, s->len);
         return;
     case PLAN_MERGE:
         text_put(t, "merge at %zu of %s", s->offset, buffer_name(a, s->buffer));
@@ -67,9 +67,9 @@ what_put(struct text *t, const struct plan_request *a, const struct plan_step *s
     }
     if (s->len == 0)
         return;
-    place_put(t, a, s->buffer, s->offset, s->len);
+    range_put(t, a, s->buffer, s->offset, s->len);
     text_put(t, s->kind == PLAN_COPY ? " from " : " and ");
-    place_put(t, a, s->source, s->source_offset, s->len);
+    range_put(t, a, s->source, s->source_offset, s->len);
 }
 
 static void

@@ -138,7 +138,7 @@ bucket_next(struct bucket_plan *p, size_t *k)
 }
 
 bool
-bucket_all_gone(const struct bucket_plan *p)
+bucket_all_taken(const struct bucket_plan *p)
 {
     return p->next == p->buckets;
 }

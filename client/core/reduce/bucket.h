@@ -61,6 +61,6 @@ bool bucket_is_ready(const struct bucket_plan *p, size_t i);
 bool bucket_next(struct bucket_plan *p, size_t *k);
 
 /* Every bucket has gone. */
-bool bucket_all_gone(const struct bucket_plan *p);
+bool bucket_all_taken(const struct bucket_plan *p);
 
 #endif

@@ -32,8 +32,8 @@ plan_job(const struct checkpoint *is, const struct import_choice *choice, struct
 
 /* What is there takes the values; its optimizer stays as SET left it. */
 static enum ps_err
-plan_there(const char *file, const struct safetensors_tensor *t, const struct checkpoint_variable *v,
-           struct checkpoint *out, struct ps_error *e)
+plan_existing(const char *file, const struct safetensors_tensor *t, const struct checkpoint_variable *v,
+              struct checkpoint *out, struct ps_error *e)
 {
     char is[SHAPE_MAX], want[SHAPE_MAX];
 
@@ -77,7 +77,7 @@ plan_tensor(const char *file, const struct safetensors_tensor *t, const struct c
         return ps_fail(e, PS_ERR_UNSUPPORTED, "%s: tensor '%.*s' is of %s: F32, F16 and BF16 become variables", file,
                        NAME_SHOWN, t->name, safetensors_type_name(t->type));
     if (there != NULL)
-        return plan_there(file, t, there, out, e);
+        return plan_existing(file, t, there, out, e);
     if (choice->declare == NULL)
         return ps_fail(e, PS_ERR_NOT_FOUND, "%s: tensor '%.*s': the job has no such variable", file, NAME_SHOWN,
                        t->name);

@@ -5,7 +5,7 @@
 
 /* Where the blocks that the payload holds go; *bytes: how long it must be. */
 static enum ps_err
-data_places(struct shard_link *l, struct request *p, uint64_t *bytes)
+data_find_buffers(struct shard_link *l, struct request *p, uint64_t *bytes)
 {
     const Psd__Data *d = l->msg.u.data;
     struct core_op *op = p->op;
@@ -62,7 +62,7 @@ inbox_data_begin(struct core *c, struct shard_link *l, struct core_payload_dest 
         place->discard = true;
         return true;
     }
-    if (data_places(l, p, &bytes) != PS_OK) {
+    if (data_find_buffers(l, p, &bytes) != PS_OK) {
         core_error_set(c, l, &e, PS_ERR_NOMEM, "no memory to receive");
         shard_link_lost(c, l, &e);
         return false;

@@ -45,7 +45,7 @@ all_in_round(const struct core *c, uint64_t round)
  * it had settled and lost this worker still knows, unless another process has gone further under its index since, or it
  * was the round before. */
 static bool
-keeps_own(const struct core *c, uint64_t round)
+own_metrics_are_newer(const struct core *c, uint64_t round)
 {
     const struct own_metrics *m = &c->metrics;
 
@@ -59,7 +59,7 @@ own_metrics_join(struct core *c, uint64_t round)
 
     if (!all_in_round(c, round))
         m->welcomed = (struct metric_sums){0};
-    if (!keeps_own(c, round))
+    if (!own_metrics_are_newer(c, round))
         m->sums = m->welcomed;
     m->step_len = 0;
 }

@@ -74,7 +74,7 @@ survivor_code(const Psd__Welcome *w, uint64_t seq)
 
 /* The shard has what was sent under this number. */
 static bool
-is_there(const struct shard_link *l, const Psd__Welcome *w, const struct request *p)
+shard_has_request(const struct shard_link *l, const Psd__Welcome *w, const struct request *p)
 {
     return request_sequenced(p) && p->seq != 0 && (p->seq <= w->last_seq || resync_survived(l, w, p->seq));
 }
@@ -88,7 +88,7 @@ unanswered_there(const struct shard_link *l, const Psd__Welcome *w)
     uint64_t n = 0;
 
     for (const struct request *p = l->parts.first; p != NULL; p = p->next)
-        n += p->counts && is_there(l, w, p);
+        n += p->counts && shard_has_request(l, w, p);
     return n;
 }
 
@@ -164,7 +164,7 @@ catch_up(struct core *c, struct shard_link *l, const Psd__Welcome *w, bool sessi
     enum ps_err err;
 
     for (struct request *p = l->parts.first; p != NULL; p = p->next) {
-        if (p->given_up || (!session_new && is_there(l, w, p)))
+        if (p->given_up || (!session_new && shard_has_request(l, w, p)))
             continue;
         if (behind && (err = insert_tick(c, l, p, at)) != PS_OK)
             return err;
@@ -342,7 +342,7 @@ was_restored(const struct shard_link *l, const Psd__Welcome *w)
 }
 
 static void
-tell_restored(struct core *c, struct shard_link *l, const Psd__Welcome *w)
+report_restored(struct core *c, struct shard_link *l, const Psd__Welcome *w)
 {
     struct ps_error e;
 
@@ -353,7 +353,7 @@ tell_restored(struct core *c, struct shard_link *l, const Psd__Welcome *w)
 }
 
 static void
-tell_rollback(struct core *c, struct shard_link *l, enum resync_case which, uint64_t gone)
+report_rollback(struct core *c, struct shard_link *l, enum resync_case which, uint64_t gone)
 {
     struct ps_error e;
 
@@ -421,9 +421,9 @@ resync_apply(struct core *c, struct shard_link *l, const Psd__Welcome *w, enum r
     l->rolled_back += gone;
     c->stats.rolled_back += gone;
     if (restored)
-        tell_restored(c, l, w);
+        report_restored(c, l, w);
     else
-        tell_rollback(c, l, which, gone);
+        report_rollback(c, l, which, gone);
 }
 
 /* Make the link agree with the session that the shard has. */

@@ -301,7 +301,7 @@ welcome_is_of_cluster(struct core *c, struct shard_link *l, const Psd__Welcome *
 
 /* Out of memory in the middle of it: the connection is dropped, and what was begun is begun again. */
 static void
-link_starved(struct core *c, struct shard_link *l)
+shard_link_no_memory(struct core *c, struct shard_link *l)
 {
     struct ps_error e;
 
@@ -321,7 +321,7 @@ shard_link_welcomed(struct core *c, struct shard_link *l, const Psd__Welcome *w)
     l->round = w->round;
     l->cursor = step_cursor_welcomed(w->cursor);
     if (resync_settle(c, l, w) != PS_OK) {
-        link_starved(c, l);
+        shard_link_no_memory(c, l);
         return;
     }
     l->joined = true;
@@ -338,7 +338,7 @@ shard_link_welcomed(struct core *c, struct shard_link *l, const Psd__Welcome *w)
         core_emit_event(c, &e);
     }
     if (!c->joined && resync_finish_join(c) != PS_OK)
-        link_starved(c, l);
+        shard_link_no_memory(c, l);
 }
 
 void

@@ -20,7 +20,7 @@ step_cursor_welcomed(const Psd__Cursor *m)
 
 /* In this round: where a shard does not know yet that it has begun, nothing counts. */
 static struct ps_cursor
-place_of(const struct core *c, const struct shard_link *l)
+step_cursor_of(const struct core *c, const struct shard_link *l)
 {
     return l->round == c->round ? l->cursor : (struct ps_cursor){0};
 }
@@ -30,9 +30,9 @@ step_cursor_join(struct core *c)
 {
     struct step_cursor *p = &c->step_cursor;
 
-    *p = (struct step_cursor){.begins = place_of(c, &c->links[0])};
+    *p = (struct step_cursor){.begins = step_cursor_of(c, &c->links[0])};
     for (uint32_t i = 1; i < c->config.shards; i++) {
-        struct ps_cursor at = place_of(c, &c->links[i]);
+        struct ps_cursor at = step_cursor_of(c, &c->links[i]);
 
         if (step_cursor_compare(&at, &p->begins) < 0 || MUTATION(PLACE_OF_LAST))
             p->begins = at;

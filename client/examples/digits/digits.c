@@ -146,7 +146,7 @@ main(int argc, char **argv)
     if ((status = find_cluster(&w)) == EXIT_SUCCESS) {
         if ((err = digits_run(&w, &error)) != PS_OK) {
             progress_end(&w.train.progress);
-            worker_say_error("digits", w.cluster != NULL ? (long)ps_cluster_task(w.cluster) : -1, &error);
+            worker_print_error("digits", w.cluster != NULL ? (long)ps_cluster_task(w.cluster) : -1, &error);
             status = EXIT_FAILURE;
         }
         tear_down(&w, err);

@@ -51,7 +51,7 @@ on_event(void *arg, const struct ps_error *event)
         return;
     if (train_is_chief(t))
         progress_end(&t->progress);
-    worker_say_error("digits", rolled_back ? (long)t->task : -1, event);
+    worker_print_error("digits", rolled_back ? (long)t->task : -1, event);
 }
 
 static enum ps_err

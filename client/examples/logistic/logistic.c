@@ -95,7 +95,7 @@ on_event(void *arg, const struct ps_error *event)
     const struct logistic_worker *w = arg;
 
     if (event->code == PS_ERR_ROLLED_BACK || event->code == PS_ERR_RESTORED)
-        worker_say_error("logistic", w->task, event);
+        worker_print_error("logistic", w->task, event);
 }
 
 static enum ps_err
@@ -177,7 +177,7 @@ logistic_train(struct logistic_worker *w, struct ps_error *error)
 /* ---- Reporting ---- */
 
 static void
-say_start(const struct logistic_worker *w)
+print_start(const struct logistic_worker *w)
 {
     static const char *const modes[] = {"async", "ssp", "sync"};
 
@@ -191,7 +191,7 @@ say_start(const struct logistic_worker *w)
 }
 
 static enum ps_err
-say_result(struct logistic_worker *w, double seconds, struct ps_error *error)
+print_result(struct logistic_worker *w, double seconds, struct ps_error *error)
 {
     struct model_result r;
     size_t zero = 0;
@@ -221,11 +221,11 @@ logistic_run(struct logistic_worker *w, struct ps_error *error)
         (err = logistic_join(w, error)) != PS_OK)
         return err;
     if (w->task == 0)
-        say_start(w);
+        print_start(w);
     started = worker_now_s();
     if ((err = logistic_train(w, error)) != PS_OK)
         return err;
-    return w->task == 0 ? say_result(w, worker_now_s() - started, error) : PS_OK;
+    return w->task == 0 ? print_result(w, worker_now_s() - started, error) : PS_OK;
 }
 
 static void
@@ -260,7 +260,7 @@ main(int argc, char **argv)
         return status;
     }
     if ((err = logistic_run(&w, &error)) != PS_OK)
-        worker_say_error("logistic", w.task, &error);
+        worker_print_error("logistic", w.task, &error);
     tear_down(&w, err);
     return err == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -47,7 +47,7 @@ worker_find_cluster(const char *program, ps_cluster **out)
         return EXIT_USAGE;
     }
     if (ps_cluster_from_env(out, &error) != PS_OK) {
-        worker_say_error(program, -1, &error);
+        worker_print_error(program, -1, &error);
         return EXIT_FAILURE;
     }
     role = ps_cluster_role(*out);
@@ -59,7 +59,7 @@ worker_find_cluster(const char *program, ps_cluster **out)
 }
 
 void
-worker_say_error(const char *program, long task, const struct ps_error *e)
+worker_print_error(const char *program, long task, const struct ps_error *e)
 {
     char worker[32] = "", text[PS_ERROR_LINE_MAX];
 

@@ -20,7 +20,7 @@ int worker_find_cluster(const char *program, ps_cluster **out);
 int worker_has_cluster(void);
 
 /* One line on stderr: "digits: worker 1: TIMEOUT: ...", as ps_error_format() writes it. task: -1: none. */
-void worker_say_error(const char *program, long task, const struct ps_error *e);
+void worker_print_error(const char *program, long task, const struct ps_error *e);
 
 /* Which of its `steps` steps of `each` an epoch a worker goes on with: where its data ended by the last push of this
  * worker index; one that has pushed nothing goes on where the others are. Call it when the client is open, and after a

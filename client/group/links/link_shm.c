@@ -123,13 +123,13 @@ static void
 shm_payload_placed(struct link_shm *t)
 {
     struct frame_reader *r = &t->reader;
-    struct rank_link_dest place = {0};
+    struct rank_link_dest dest = {0};
 
-    t->link.events->dest(&t->link, &r->head, r->meta, &place);
-    if (place.discard)
+    t->link.events->dest(&t->link, &r->head, r->meta, &dest);
+    if (dest.discard)
         frame_discard(r);
-    else if (place.parts_len > 0)
-        frame_direct(r, place.parts, place.parts_len);
+    else if (dest.parts_len > 0)
+        frame_direct(r, dest.parts, dest.parts_len);
 }
 
 /* They are the other side's again. */

@@ -17,13 +17,13 @@ static void
 tcp_meta(struct conn *c, const struct frame_head *head, const void *meta)
 {
     struct link_tcp *t = c->arg;
-    struct rank_link_dest place = {0};
+    struct rank_link_dest dest = {0};
 
-    t->link.events->dest(&t->link, head, meta, &place);
-    if (place.discard)
+    t->link.events->dest(&t->link, head, meta, &dest);
+    if (dest.discard)
         frame_discard(conn_reader(c));
-    else if (place.parts_len > 0)
-        frame_direct(conn_reader(c), place.parts, place.parts_len);
+    else if (dest.parts_len > 0)
+        frame_direct(conn_reader(c), dest.parts, dest.parts_len);
 }
 
 static void

@@ -89,7 +89,7 @@ struct rank_link_dest {
 };
 
 struct rank_link_events {
-    void (*dest)(struct rank_link *l, const struct frame_head *head, const void *meta, struct rank_link_dest *place);
+    void (*dest)(struct rank_link *l, const struct frame_head *head, const void *meta, struct rank_link_dest *dest);
     void (*frame)(struct rank_link *l, const struct frame_head *head, const void *meta, const void *payload);
     void (*ended)(struct rank_link *l, const struct ps_error *why);
 };

@@ -26,7 +26,7 @@ pause_for(struct rendezvous *r, uint64_t ms)
 }
 
 static void
-rendezvous_starved(struct rendezvous *r)
+rendezvous_no_memory(struct rendezvous *r)
 {
     struct ps_error e = {0};
 
@@ -126,7 +126,7 @@ on_connected(void *arg, const char *local)
     hello.role = PSD__ROLE__OBSERVER;
     hello.agent = agent;
     if (!coordinator_client_meet(r->query, r->by_shard ? &hello : NULL, &m))
-        rendezvous_starved(r);
+        rendezvous_no_memory(r);
 }
 
 static void
@@ -193,7 +193,7 @@ rendezvous_ask_at(struct rendezvous *r, const char *address)
     r->query = coordinator_client_start(r->config.pool, r->config.credentials, &r->address, r->config.congestion,
                                         &rendezvous_query_events, r, &r->handles);
     if (r->query == NULL)
-        rendezvous_starved(r);
+        rendezvous_no_memory(r);
     else
         rendezvous_watch(r);
 }

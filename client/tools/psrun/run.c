@@ -174,7 +174,7 @@ run_done(struct psrun_run *r)
 
 /* "2 shards at A,B; 3 workers, 4 threads each" */
 static void
-run_say_cluster(struct psrun_run *r)
+run_print_cluster(struct psrun_run *r)
 {
     uint32_t shards = r->plan->assigned.shards, threads = launch_plan_threads(r->plan);
     char *list = launch_plan_shard_list(r->plan), each[48] = "";
@@ -197,7 +197,7 @@ run_work(struct psrun_run *r)
 {
     uv_timer_stop(&r->ready);
     r->state = RUN_WORKING;
-    run_say_cluster(r);
+    run_print_cluster(r);
     for (uint32_t i = 0; i < r->workers && r->state == RUN_WORKING; i++)
         run_process_start(r, &r->processes[r->shards + i]);
 }

@@ -28,7 +28,7 @@ row_load(const struct top_shard_row *row)
 }
 
 static int
-compare_place(const void *a, const void *b)
+compare_shard(const void *a, const void *b)
 {
     const struct top_shard_row *x = a, *y = b;
 
@@ -40,7 +40,7 @@ compare_load(const void *a, const void *b)
 {
     double x = row_load(a), y = row_load(b);
 
-    return x != y ? (x < y) - (x > y) : compare_place(a, b);
+    return x != y ? (x < y) - (x > y) : compare_shard(a, b);
 }
 
 static int
@@ -48,7 +48,7 @@ compare_memory(const void *a, const void *b)
 {
     const struct top_shard_row *x = a, *y = b;
 
-    return x->percent != y->percent ? (x->percent < y->percent) - (x->percent > y->percent) : compare_place(a, b);
+    return x->percent != y->percent ? (x->percent < y->percent) - (x->percent > y->percent) : compare_shard(a, b);
 }
 
 /* "######---- 61 %" */
@@ -96,7 +96,7 @@ struct text_table *
 top_shards_table(const struct top_source *src, size_t shown)
 {
     static int (*const compare[])(const void *, const void *) = {
-        [TOP_BY_LOAD] = compare_load, [TOP_BY_MEMORY] = compare_memory, [TOP_BY_NAME] = compare_place};
+        [TOP_BY_LOAD] = compare_load, [TOP_BY_MEMORY] = compare_memory, [TOP_BY_NAME] = compare_shard};
     struct text_table *t = table_of(output_top_shards, "rllrrrrrrl");
     const struct rates *r = &src->rates;
     uint32_t n = r->now->n;

@@ -7,7 +7,7 @@
 
 #include "tests/remove_tree.h"
 #include "tests/unit/client/device/fake_device.h"
-#include "tests/unit/strategy_kit.h"
+#include "tests/unit/client/strategy/strategy_kit.h"
 
 enum { REPLICAS_MAX = 4, VARIABLES_MAX = 8 };
 

@@ -89,7 +89,7 @@ START_TEST(nothing_makes_no_bucket_and_empty_parameters_take_no_room)
     struct bucket_plan p = plan_of(0, NULL, 1, 1);
     size_t k;
 
-    ck_assert(p.buckets == 0 && p.floats == 0 && bucket_all_gone(&p) && !bucket_next(&p, &k));
+    ck_assert(p.buckets == 0 && p.floats == 0 && bucket_all_taken(&p) && !bucket_next(&p, &k));
     bucket_plan_finish(&p);
     p = plan_of(4, elements, 1, 1);
     ck_assert_uint_eq(p.buckets, 2); /* one that is full of nothing does not exist: 3 and 2; then 1 and 0 */
@@ -127,8 +127,8 @@ START_TEST(a_bucket_goes_when_its_last_parameter_is_ready_and_not_before_those_b
     bucket_ready(&p, 3);
     ck_assert(!bucket_next(&p, &k));
     bucket_ready(&p, 2);
-    ck_assert(bucket_next(&p, &k) && k == 0 && !bucket_all_gone(&p));
-    ck_assert(bucket_next(&p, &k) && k == 1 && bucket_all_gone(&p));
+    ck_assert(bucket_next(&p, &k) && k == 0 && !bucket_all_taken(&p));
+    ck_assert(bucket_next(&p, &k) && k == 1 && bucket_all_taken(&p));
     ck_assert(!bucket_next(&p, &k));
     bucket_plan_finish(&p);
 }
@@ -233,7 +233,7 @@ check_step(struct bucket_plan *p, struct test_rng *rng)
             ck_assert_uint_eq(k, gone);
         }
     }
-    ck_assert_int_eq(bucket_all_gone(p), ready == p->params);
+    ck_assert_int_eq(bucket_all_taken(p), ready == p->params);
 }
 
 START_TEST(any_list_of_parameters_is_cut_and_goes_as_it_should)

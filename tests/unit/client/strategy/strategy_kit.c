@@ -1,4 +1,4 @@
-#include "tests/unit/strategy_kit.h"
+#include "tests/unit/client/strategy/strategy_kit.h"
 
 const struct kit_spec strategy_spec = {.layers = "dense 31, relu, dropout 0.1, dense 17 no-bias, tanh, dense 5",
                                        .dims = {KIT_INPUTS},

@@ -1,7 +1,7 @@
 /* Shared by tests of strategies on devices: a network, examples for it, and its parameters as variables, on the devices
  * or in host memory. A failure fails the running Check test. */
-#ifndef TESTS_UNIT_STRATEGY_KIT_H
-#define TESTS_UNIT_STRATEGY_KIT_H
+#ifndef TESTS_UNIT_CLIENT_STRATEGY_STRATEGY_KIT_H
+#define TESTS_UNIT_CLIENT_STRATEGY_STRATEGY_KIT_H
 
 #include "client/include/psclient/ps_strategy.h"
 #include "tests/unit/client/network/network_kit.h"
