@@ -1,6 +1,7 @@
 /* A connection's life, from conn_init() to its last callback. Its parts: conn_read.c, conn_write.c, conn_blocked.c
  * (sockets that are full), conn_timeouts.c (deadlines), conn_shm.c (frames through shared memory), conn_tls.c
- * (encrypted), conn_auth.c (authentication before any frame), conn_queue.c (frames yet to be written).
+ * (encrypted), conn_auth.c (authentication before any frame), conn_credentials.c (the tokens for it), conn_queue.c
+ * (frames yet to be written), conn_socket.c (frames on the socket as they are).
  *
  * A callback may close the connection; the handle and all memory stay until close_done(), so loops only look at
  * c->closing after each callback. */

@@ -98,13 +98,17 @@ enum ps_err
 conn_blocked_init(struct conn_pool *p)
 {
     uv_poll_t *blocked = malloc(sizeof *blocked);
+    int status;
 
     p->blocked_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (blocked == NULL || p->blocked_fd < 0 || uv_poll_init(p->loop, blocked, p->blocked_fd) != 0) {
+    status = blocked == NULL ? UV_ENOMEM : p->blocked_fd < 0 ? uv_translate_sys_error(errno) : 0;
+    if (status == 0)
+        status = uv_poll_init(p->loop, blocked, p->blocked_fd);
+    if (status != 0) {
         if (p->blocked_fd >= 0)
             close(p->blocked_fd);
         free(blocked);
-        return blocked == NULL ? PS_ERR_NOMEM : PS_ERR_LIMIT;
+        return conn_uv_error(status);
     }
     p->blocked = blocked;
     blocked->data = p;

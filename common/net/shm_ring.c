@@ -199,7 +199,7 @@ static int
 shm_ring_open(pid_t pid, int fd, const char **wrong)
 {
     char path[64];
-    int named, own;
+    int named, own, why;
 
     *wrong = NULL;
     snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, fd);
@@ -212,7 +212,9 @@ shm_ring_open(pid_t pid, int fd, const char **wrong)
     }
     snprintf(path, sizeof path, "/proc/self/fd/%d", named);
     own = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    why = errno;
     close(named);
+    errno = why;
     return own;
 }
 

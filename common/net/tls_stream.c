@@ -18,12 +18,12 @@ struct tls_stream {
     enum tls_side side;
     const struct tls_io *io;
     void *arg;
-    char *wanted;   /* name; NULL: any */
-    bool done;      /* the handshake is */
-    bool ended;     /* as io.read() reported */
-    bool nomem;     /* as io.write() reported */
-    bool too_much;  /* the other side has sent TLS_HANDSHAKE_MAX */
-    uint64_t heard; /* bytes, while the handshake lasts */
+    char *wanted;      /* name; NULL: any */
+    bool done;         /* the handshake is */
+    bool ended;        /* as io.read() reported */
+    bool nomem;        /* as io.write() reported */
+    bool too_much;     /* the other side has sent TLS_HANDSHAKE_MAX */
+    uint64_t received; /* bytes, while the handshake lasts */
     uint8_t first[STRANGER_LOOK];
     bool uncertified;                 /* it presented no certificate, and had to */
     char distrust[PS_ERROR_TEXT_MAX]; /* why its certificate is not trusted; "": it is, or was not seen */
@@ -34,9 +34,9 @@ struct tls_stream {
 static void
 note_first(struct tls_stream *s, const uint8_t *data, size_t n)
 {
-    for (size_t i = 0; i < n && s->heard + i < STRANGER_LOOK; i++)
-        s->first[s->heard + i] = data[i];
-    s->heard += n;
+    for (size_t i = 0; i < n && s->received + i < STRANGER_LOOK; i++)
+        s->first[s->received + i] = data[i];
+    s->received += n;
 }
 
 static int
@@ -46,10 +46,10 @@ bio_read(BIO *bio, char *out, int n)
     long got = -1;
 
     BIO_clear_retry_flags(bio);
-    if (!s->done && s->heard >= TLS_HANDSHAKE_MAX)
+    if (!s->done && s->received >= TLS_HANDSHAKE_MAX)
         s->too_much = true;
     else if (n > 0)
-        got = s->io->read(s->arg, out, !s->done ? MIN((size_t)n, TLS_HANDSHAKE_MAX - s->heard) : (size_t)n);
+        got = s->io->read(s->arg, out, !s->done ? MIN((size_t)n, TLS_HANDSHAKE_MAX - s->received) : (size_t)n);
     if (got > 0 && !s->done)
         note_first(s, (const uint8_t *)out, (size_t)got);
     if (got == 0)
@@ -193,14 +193,14 @@ tls_stream_free(struct tls_stream *s)
 bool
 tls_stream_is_plain(const struct tls_stream *s)
 {
-    return s->heard >= STRANGER_LOOK && memcmp(s->first, "PSD1", STRANGER_LOOK) == 0;
+    return s->received >= STRANGER_LOOK && memcmp(s->first, "PSD1", STRANGER_LOOK) == 0;
 }
 
 /* Its first bytes are no TLS: which protocol they are. */
 static const char *
 tls_stream_not_tls(const struct tls_stream *s)
 {
-    if (s->heard < STRANGER_LOOK || (s->first[0] >= 0x14 && s->first[0] <= 0x17 && s->first[1] == 3))
+    if (s->received < STRANGER_LOOK || (s->first[0] >= 0x14 && s->first[0] <= 0x17 && s->first[1] == 3))
         return NULL;
     if (tls_stream_is_plain(s))
         return s->side == TLS_SERVER

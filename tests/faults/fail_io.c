@@ -31,7 +31,7 @@ enum call { PWRITE, PWRITEV, WRITE, WRITEV, SENDMSG, FDATASYNC, FSYNC, MSYNC, FT
 static const char *const call_names[CALLS] = {"pwrite",    "pwritev", "write", "writev",    "sendmsg",
                                               "fdatasync", "fsync",   "msync", "ftruncate", "fallocate"};
 
-/* The fate of a call besides an errno. */
+/* What happens to a call besides an errno. */
 enum { GOES_ON = 0, SHORT = -1, STALL = -2 };
 
 static const struct {

@@ -28,27 +28,17 @@ as_longs(doubles x)
 }
 
 /* ln x = *exponent ln 2 + 2 * the value, for normal x > 0, to the bits of elementary_log(). With x = m 2^k and m in
- * [0.71, 1.42], ln m = 2 atanh(s) for s = (m - 1) / (m + 1), |s| < 0.172: nine terms of atanh's series reach 2^-52. */
+ * [0.71, 1.42], ln m = 2 atanh(s) for s = (m - 1) / (m + 1), |s| < 0.172. */
 static inline doubles
 elementary_log_parts(doubles x, doubles *exponent)
 {
     longs bits = as_longs(x);
-    /* What is added carries into the exponent just when the fraction is past that of sqrt(2). */
-    longs raised = (bits + 0x00095f6200000000) & 0x7ff0000000000000;
+    longs raised = (bits + ELEMENTARY_PAST_SQRT2) & 0x7ff0000000000000;
     doubles m = as_doubles(bits - raised + 0x3ff0000000000000);
     doubles s = (m - 1) / (m + 1);
-    doubles q = s * s;
-    doubles series = 1.0 / 15 + q * (1.0 / 17);
 
     *exponent = (doubles){(double)((raised[0] >> 52) - 1023), (double)((raised[1] >> 52) - 1023)};
-    series = 1.0 / 13 + q * series;
-    series = 1.0 / 11 + q * series;
-    series = 1.0 / 9 + q * series;
-    series = 1.0 / 7 + q * series;
-    series = 1.0 / 5 + q * series;
-    series = 1.0 / 3 + q * series;
-    series = 1.0 + q * series;
-    return s * series;
+    return s * ELEMENTARY_ATANH_SERIES(s * s);
 }
 
 /* Cosine and sine for |x| <= pi / 4, by Taylor's series. */
