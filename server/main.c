@@ -22,6 +22,7 @@
 #include "server/process/bus_error.h"
 #include "server/process/log.h"
 #include "server/process/options.h"
+#include "server/process/options_limits.h"
 #include "server/recovery/open_stores.h"
 #include "server/recovery/replay_tool.h"
 
@@ -46,13 +47,19 @@ static enum ps_err
 load_options(struct options *o, struct ps_error *e)
 {
     const char *tf_config = getenv("TF_CONFIG");
+    struct cgroup_limits limits;
     enum ps_err err = options_parse(o, main_argc, main_argv, e);
 
     if (err != PS_OK || o->line.asked != COMMAND_RUN || o->sample_config)
         return err;
     if (tf_config != NULL)
-        return options_apply_tf_config(o, tf_config, e);
-    return options_apply_shards(o, getenv("PSD_SHARDS"), e);
+        err = options_apply_tf_config(o, tf_config, e);
+    else
+        err = options_apply_shards(o, getenv("PSD_SHARDS"), e);
+    if (err != PS_OK)
+        return err;
+    cgroup_limits_read("", &limits);
+    return options_apply_limits(o, &limits, e);
 }
 
 static enum ps_err
@@ -84,6 +91,17 @@ raise_descriptors(const struct options *o)
                  (uint64_t)limit.rlim_cur, o->connections_max);
 }
 
+static void
+warn_of_limit(const struct options *o)
+{
+    struct cgroup_limits limits;
+    char text[1024];
+
+    cgroup_limits_read("", &limits);
+    if (options_limits_exceeded(o, &limits, text, sizeof text))
+        log_line(LOG_LEVEL_WARNING, "%s", text);
+}
+
 static const char *
 data_name(const struct open_stores *s)
 {
@@ -102,10 +120,11 @@ log_start(const struct psd_process *s)
     st->store->ops->usage(st->store, &usage);
     log_line(LOG_LEVEL_INFO,
              "psd " PSD_VERSION " serves cluster=%s shard=%" PRIu64 "/%" PRIu64 " live_dir=%s data=%s used_mib=%" PRIu64
-             " max_mib=%" PRIu64 " durable_dir=%s%s%s",
+             " max_mib=%" PRIu64 " max_is=\"%s\" durable_dir=%s%s%s",
              o->cluster, o->shard, o->shards, st->live_dir, data_name(st), (uint64_t)(usage.used_bytes / MIB),
-             (uint64_t)(usage.max_bytes / MIB), s->daemon.save_schedule.durable ? st->durable.path : "none",
-             o->advertise != NULL ? " advertise=" : "", o->advertise != NULL ? o->advertise : "");
+             (uint64_t)(usage.max_bytes / MIB), st->report.limit_why,
+             s->daemon.save_schedule.durable ? st->durable.path : "none", o->advertise != NULL ? " advertise=" : "",
+             o->advertise != NULL ? o->advertise : "");
 }
 
 static void
@@ -234,6 +253,7 @@ main_run(struct psd_process *s)
     if (s->options.replay != NULL && s->options.until == 0)
         return main_list(&s->options);
     raise_descriptors(&s->options);
+    warn_of_limit(&s->options);
     return main_serve(s);
 }
 

@@ -7,6 +7,7 @@
 #include "common/core/model/age.h"
 #include "common/core/wire/wire.h"
 #include "common/core/wire/wire_text.h"
+#include "common/system/cgroup.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define COPY_DEFAULT       (256 * MIB)
@@ -103,7 +104,7 @@ client_options_take(ps_client *c, const ps_cluster *cluster, const struct ps_cli
         o->lease_ms = WIRE_LEASE_MS;
     if (o->copy_max == 0)
         o->copy_max = COPY_DEFAULT;
-    adaptive_spin_init(&c->patience, adaptive_spin_ns(o->adaptive_spin_us, uv_available_parallelism()));
+    adaptive_spin_init(&c->patience, adaptive_spin_ns(o->adaptive_spin_us, cgroup_cores()));
     o->job = strdup(o->job != NULL ? o->job : "train");
     if (o->congestion != NULL && (o->congestion = strdup(o->congestion)) == NULL) {
         free((char *)o->job);

@@ -11,6 +11,7 @@
 #include "client/api/trace_recorder.h"
 #include "client/group/group_state.h"
 #include "common/net/conn_credentials.h"
+#include "common/system/cgroup.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define SETTLE_DEFAULT_MS  1000
@@ -231,7 +232,7 @@ take_options(ps_group *g, const char *cluster_name, const struct ps_group_option
         o->settle_ms = SETTLE_DEFAULT_MS;
     if (o->incarnation == 0)
         o->incarnation = random_id();
-    adaptive_spin_init(&g->patience, adaptive_spin_ns(o->adaptive_spin_us, uv_available_parallelism()));
+    adaptive_spin_init(&g->patience, adaptive_spin_ns(o->adaptive_spin_us, cgroup_cores()));
     wanted = (struct credentials_wanted){.ca = o->tls_ca, .cert = o->tls_cert, .key = o->tls_key, .name = o->tls_name};
     o->tls_ca = o->tls_cert = o->tls_key = o->tls_name = NULL; /* the caller's */
     copied = copy_text(&o->name);
@@ -330,7 +331,7 @@ is_crowded(const uint32_t *host, uint32_t ranks, uint32_t rank)
 
     for (uint32_t r = 0; r < ranks; r++)
         beside += host[r] == host[rank];
-    return beside > uv_available_parallelism();
+    return beside > cgroup_cores();
 }
 
 static enum ps_err

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/system/cgroup.h"
 #include "server/access/access_policy.h"
 #include "server/daemon/daemon_stats.h"
 #include "server/daemon/listener.h"
@@ -140,7 +141,7 @@ wake_set(struct daemon *d)
 static uint64_t
 polling_most_ns(const struct daemon *d)
 {
-    return uv_available_parallelism() > 1 ? d->options->adaptive_spin_us * 1000 : 0;
+    return cgroup_cores() > 1 ? d->options->adaptive_spin_us * 1000 : 0;
 }
 
 /* A turn was the last for now, and ended just now: the loop polls for a while before it sleeps. */
@@ -403,8 +404,12 @@ on_housekeeping(uv_timer_t *timer)
         return;
     d->unlinked = true;
     log_line(LOG_LEVEL_ERROR,
-             "the live directory was removed or replaced: serving goes on, but a restart will not find the data "
+             "the live directory was removed or replaced: serving goes on, but a restart will not find the data%s "
              "live_dir=%s",
+             strncmp(d->live_dir, "/dev/shm/", 9) == 0
+                 ? "; systemd removes a login user's files in /dev/shm at the last logout: loginctl enable-linger, or "
+                   "RemoveIPC=no"
+                 : "",
              d->live_dir);
 }
 

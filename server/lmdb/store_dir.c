@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/system/file_error.h"
+#include "server/lmdb/store_neighbours.h"
 #include "server/lmdb/store_room.h"
 
 #define LOCK_FILE "psd.lock"
@@ -143,6 +144,23 @@ too_small(const struct store_dir *d, const struct store_dir_options *o, const st
                    (uint64_t)(o->max_bytes != 0 ? STORE_DIR_BYTES_MIN : STORE_DIR_BYTES_MIN / 4 * 5) / MIB, d->use);
 }
 
+/* Where nobody has said how much: what the file has plus what it may get. */
+static void
+find_limit(const struct store_dir_options *o, uint64_t there, struct store_dir_report *report)
+{
+    uint64_t sharers = MAX(o->sharers, store_neighbours(o->dir, LOCK_FILE) + 1);
+    int n;
+
+    report->limit_bytes = (report->free_bytes + there) / 5 * 4 / sharers;
+    n = snprintf(report->limit_why, sizeof report->limit_why, "80 %% of what its %s has free", report->fs_name);
+    if (sharers > 1)
+        snprintf(report->limit_why + n, sizeof report->limit_why - (size_t)n, ", for %" PRIu64 " shards", sharers);
+    if (o->most_bytes == 0 || o->most_bytes >= report->limit_bytes)
+        return;
+    report->limit_bytes = o->most_bytes;
+    snprintf(report->limit_why, sizeof report->limit_why, "the memory limit of its control group");
+}
+
 static enum ps_err
 choose_limit(struct store_dir *d, const struct store_dir_options *o, struct store_dir_report *report,
              struct ps_error *e)
@@ -155,7 +173,12 @@ choose_limit(struct store_dir *d, const struct store_dir_options *o, struct stor
         return ps_fail(e, PS_ERR_IO, "cannot look at the %s directory %s: %s", d->use, o->dir, strerror(errno));
     name_filesystem(&fs, report);
     report->free_bytes = store_room_free_bytes(&fs);
-    report->limit_bytes = o->max_bytes != 0 ? o->max_bytes : (report->free_bytes + there) / 5 * 4;
+    if (o->max_bytes == 0)
+        find_limit(o, there, report);
+    else {
+        report->limit_bytes = o->max_bytes;
+        snprintf(report->limit_why, sizeof report->limit_why, "--memory");
+    }
     if (report->limit_bytes < STORE_DIR_BYTES_MIN)
         return too_small(d, o, report, e);
     if (report->free_bytes + there < STORE_DIR_BYTES_MIN && (!o->durable || d->fresh))

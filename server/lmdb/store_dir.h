@@ -14,14 +14,19 @@ struct store_dir_report {
     uint64_t free_bytes;  /* of the filesystem, at open */
     bool existed;         /* a data file was there */
     uint64_t limit_bytes; /* the most that the data file may take */
+    char limit_why[128];  /* what decided that, for the log */
     uint32_t set_aside;   /* what was there is now data.mdb.bad-N, this is N; 0: nothing was */
 };
 
 struct store_dir_options {
-    const char *dir;    /* created (0700) when missing; its parent must exist */
-    uint64_t max_bytes; /* of the data file; 0: 80 % of what the filesystem has free now plus what the file takes */
-    bool durable;       /* as messages call it, and what is there is opened however full the disk is */
-    bool set_aside;     /* store_dir_set_aside() a data file that is there */
+    const char *dir;     /* created (0700) when missing; its parent must exist */
+    uint64_t max_bytes;  /* of the data file; 0: this shard's part of 80 % of what the filesystem has free now plus what
+                          * the file takes, and no more than most_bytes */
+    uint64_t most_bytes; /* 0: there is no memory limit */
+    uint64_t sharers;    /* shards on this host that share the filesystem, this one as well; 0: not known. Running ones
+                          * beside it (store_neighbours.h) count in any case */
+    bool durable;        /* as messages call it, and what is there is opened however full the disk is */
+    bool set_aside;      /* store_dir_set_aside() a data file that is there */
 };
 
 struct store_dir {

@@ -27,9 +27,10 @@
 #define STORE_LMDB_DURABLE_MIN (64 * GIB)
 
 struct store_lmdb_options {
-    const char *dir;      /* created (0700) when missing; its parent must exist */
-    uint64_t max_bytes;   /* of the data file. 0: as for store_dir_open(); durable: see STORE_LMDB_DURABLE_MIN */
-    uint32_t readers_max; /* 0: 4096 */
+    const char *dir;    /* created (0700) when missing; its parent must exist */
+    uint64_t max_bytes; /* of the data file. 0: as for store_dir_open(); durable: see STORE_LMDB_DURABLE_MIN */
+    uint64_t most_bytes, sharers; /* as for store_dir_open() */
+    uint32_t readers_max;         /* 0: 4096 */
     bool durable;
     bool set_aside; /* first rename the data file that is there, as store_dir_set_aside(): it is not trusted */
 };

@@ -159,6 +159,8 @@ open_dir(struct store_lmdb *s, const struct store_lmdb_options *o, struct store_
     struct store_dir_options d = {
         .dir = o->dir,
         .max_bytes = o->max_bytes != 0 || !o->durable ? o->max_bytes : durable_bytes(),
+        .most_bytes = o->most_bytes,
+        .sharers = o->sharers,
         .durable = o->durable,
         .set_aside = o->set_aside,
     };

@@ -4,7 +4,8 @@
  * --shard, --shards only), default. Both --name VALUE and --name=VALUE are understood; in the file a line is
  * "name = value", '#' starts a comment.
  *
- * Files: options_table (the table), options (where values come from), options_place (the environment). */
+ * Files: options_table (the table), options (where values come from), options_place (the environment), options_limits
+ * (defaults under a memory limit). */
 #ifndef SERVER_PROCESS_OPTIONS_H
 #define SERVER_PROCESS_OPTIONS_H
 
@@ -42,7 +43,9 @@ struct options {
     const char *config;
     uint64_t unix_mode;
     uint64_t shard, shards;
-    uint64_t memory; /* bytes; 0: 80 % of what is free */
+    uint64_t memory;      /* bytes; 0: this shard's part of 80 % of what is free, and no more than memory_most */
+    uint64_t memory_most; /* what a memory limit leaves for the data (options_limits.h); 0: there is none */
+    uint64_t shards_here; /* shards of the cluster that are known to be on this host, with this one */
     uint64_t in_flight, in_flight_connection, gather_memory;
     uint64_t connections_max, jobs_max, variables_max, sessions_max, barriers_max, parked_max, parked_bytes_max;
     uint64_t hello_ms;

@@ -30,6 +30,52 @@ set_named(struct options *o, const char *source, const char *name, const char *t
     return options_set(o, command_find(&psd_command, name, strlen(name)), source, FROM_ENVIRONMENT, text, e);
 }
 
+/* Whether both are on one host, as far as their texts tell. */
+static bool
+is_same_host(const struct address *a, const struct address *b)
+{
+    if (a->is_unix || b->is_unix)
+        return a->is_unix && b->is_unix;
+    return strcmp(a->host, b->host) == 0 || (is_loopback(a->host) && is_loopback(b->host));
+}
+
+static uint64_t
+count_here(const struct tf_addresses *ps, const struct address *own)
+{
+    struct address other;
+    struct ps_error e;
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < ps->len; i++)
+        n += address_parse(ps->text[i], &other, &e) == PS_OK && is_same_host(&other, own);
+    return n;
+}
+
+/* Only processes of this host reach such addresses, so all shards of the cluster are on it. */
+static bool
+is_local_only(const char *listen)
+{
+    char text[ADDRESS_MAX];
+    struct address a;
+    struct ps_error e;
+
+    for (size_t n; *listen != '\0'; listen += n + (listen[n] == ',')) {
+        n = strcspn(listen, ",");
+        snprintf(text, sizeof text, "%.*s", (int)MIN(n, sizeof text - 1), listen);
+        if (strcmp(text, "none") != 0 && (address_parse(text, &a, &e) != PS_OK || !(a.is_unix || is_loopback(a.host))))
+            return false;
+    }
+    return true;
+}
+
+/* Without a list: shards that one can only reach from this host are on it. */
+static enum ps_err
+place_alone(struct options *o, struct ps_error *e)
+{
+    o->shards_here = is_local_only(o->listen) ? o->shards : 1;
+    return options_check_place(o, e);
+}
+
 /* This process is the one at `index` in the list of the cluster's shards. */
 static enum ps_err
 apply_place(struct options *o, const char *source, const struct tf_addresses *ps, uint64_t index, struct ps_error *e)
@@ -40,6 +86,7 @@ apply_place(struct options *o, const char *source, const struct tf_addresses *ps
 
     if ((err = address_parse(ps->text[index], &address, e)) != PS_OK)
         return err;
+    o->shards_here = count_here(ps, &address);
     listen_for(ps->text[index], &address, text, sizeof text);
     if (address.is_unix && o->unix_path != NULL && strcmp(address.path, o->unix_path) == 0)
         snprintf(text, sizeof text, "none"); /* --unix listens there */
@@ -73,7 +120,7 @@ options_apply_tf_config(struct options *o, const char *text, struct ps_error *e)
 
     if (text == NULL || options_given(o, "listen") || options_given(o, "unix") || options_given(o, "shard") ||
         options_given(o, "shards"))
-        return options_check_place(o, e);
+        return place_alone(o, e);
     err = tf_config_parse(text, &tf, e);
     if (err == PS_OK)
         err = apply_task(o, &tf, e);
@@ -88,7 +135,7 @@ options_apply_shards(struct options *o, const char *list, struct ps_error *e)
     enum ps_err err;
 
     if (list == NULL || *list == '\0' || options_given(o, "listen") || options_given(o, "shards"))
-        return options_check_place(o, e);
+        return place_alone(o, e);
     err = tf_config_parse_list("PSD_SHARDS", list, &tf, e);
     if (err == PS_OK && o->shard >= tf.jobs[TF_PS].len)
         err = ps_fail(e, PS_ERR_CONFIG, "PSD_SHARDS: there is no shard %" PRIu64 " in it: it lists %u", o->shard,

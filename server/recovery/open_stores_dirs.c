@@ -7,8 +7,11 @@
 
 #include "server/lmdb/store_lmdb.h"
 #include "server/process/log.h"
+#include "server/process/options_limits.h"
 #include "server/recovery/live_dir.h"
 #include "server/recovery/open_stores.h"
+
+static_assert(STORE_DIR_BYTES_MIN == OPTIONS_LIMITS_DATA_MIN, "a memory limit leaves as much as a directory needs");
 
 /* ---- Directories ---- */
 
@@ -73,7 +76,12 @@ open_durable(struct open_stores *s, struct ps_error *e)
 static enum ps_err
 open_live(struct open_stores *s, struct ps_error *e)
 {
-    struct store_lmdb_options o = {.dir = s->live_dir, .max_bytes = s->options->memory};
+    struct store_lmdb_options o = {
+        .dir = s->live_dir,
+        .max_bytes = s->options->memory,
+        .most_bytes = s->options->memory_most,
+        .sharers = s->options->shards_here,
+    };
     bool discard = s->options->discard_stale || (open_stores_is_durable(s) && durable_dir_holds(&s->durable)),
          discarded;
     enum ps_err err;

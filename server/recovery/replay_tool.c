@@ -134,7 +134,8 @@ static enum ps_err
 open_live(struct open_stores *s, struct ps_error *e)
 {
     const struct options *o = s->options;
-    struct store_lmdb_options options = {.dir = o->live_dir, .max_bytes = o->memory};
+    struct store_lmdb_options options = {
+        .dir = o->live_dir, .max_bytes = o->memory, .most_bytes = o->memory_most, .sharers = o->shards_here};
     bool discarded;
     enum ps_err err;
 

@@ -2,7 +2,6 @@
  * device_cpu_*.c. */
 #include "client/device/cpu/device_cpu.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "client/device/device_optimizer.h"
 #include "common/core/base/base.h"
+#include "common/system/cgroup.h"
 
 #define CPU_ALIGN 64
 
@@ -114,18 +114,6 @@ static const struct device_ops cpu_ops = {
 
 /* ---- Opening ---- */
 
-/* Cores that this process may run on: those of the machine that a container or taskset allows. */
-static int
-cores_allowed(void)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1; /* more than CPU_SETSIZE cores: not known */
-    return CPU_COUNT(&set);
-}
-
 /* OpenBLAS reads the same variable, but only when the process starts: another open may have set it differently
  * since. */
 static int
@@ -137,7 +125,7 @@ threads_wanted(const struct ps_device_options *options)
         return options->threads;
     if (text != NULL && atoi(text) > 0)
         return atoi(text);
-    return MAX(1, cores_allowed() / options->workers);
+    return MAX(1, (int)cgroup_cores() / options->workers);
 }
 
 /* "OpenBLAS 0.3.21 ...": the first two words. */

@@ -12,6 +12,7 @@
 #include "client/tools/psrun/host_setup.h"
 #include "client/tools/psrun/launch_plan.h"
 #include "client/tools/psrun/process.h"
+#include "common/system/cgroup.h"
 
 #define AGENT_ORDER_MS   60000 /* within which the order must come */
 #define AGENT_UNSENT_MAX (4 * MIB)
@@ -211,7 +212,7 @@ agent_make_env(const struct agent *a, struct strlist *env)
     for (size_t i = 0; i < a->order.env.len; i++)
         strlist_put_env(env, a->order.env.text[i]);
     if (a->order.workers > 0)
-        launch_plan_set_threads(env, MAX((uint32_t)uv_available_parallelism() / a->order.workers, 1U), false);
+        launch_plan_set_threads(env, MAX((uint32_t)cgroup_cores() / a->order.workers, 1U), false);
 }
 
 static enum ps_err

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/core/base/hex.h"
+#include "common/system/cgroup.h"
 #include "common/system/token.h"
 
 #define MEMORY_DIR  "/dev/shm"
@@ -259,11 +260,15 @@ host_setup_file_bytes(const char *dir, const char *name)
 void
 host_setup_memory(struct strlist *argv, const char *live_dir, uint32_t shards)
 {
+    struct cgroup_limits limits;
     struct statvfs fs;
+    uint64_t bytes;
 
     if (shards == 0 || statvfs(live_dir, &fs) != 0)
         return;
-    strlist_add(argv, "--memory=%llu",
-                (unsigned long long)(host_setup_free_bytes(&fs) / 5 * 4 / shards +
-                                     host_setup_file_bytes(live_dir, "data.mdb")));
+    cgroup_limits_read("", &limits);
+    bytes = host_setup_free_bytes(&fs) / 5 * 4 / shards + host_setup_file_bytes(live_dir, "data.mdb");
+    if (limits.memory_bytes != CGROUP_NO_LIMIT)
+        bytes = MIN(bytes, limits.memory_bytes / 2 / shards);
+    strlist_add(argv, "--memory=%llu", (unsigned long long)bytes);
 }

@@ -39,7 +39,8 @@ void host_setup_remove(const char *dir);
 void host_setup_remove_shard(const char *dir);
 
 /* Append --memory=BYTES to psd's argv: its part of 80 % of what is free in the filesystem of its live directory, when
- * so many share it, and the space of its files there. shards 0: nothing. */
+ * so many share it, and the space of its files there; under a memory limit (cgroup.h) no more than its part of half of
+ * that, since messages, gradients and workers take of it too. shards 0: nothing. */
 void host_setup_memory(struct strlist *argv, const char *live_dir, uint32_t shards);
 
 #endif

@@ -17,6 +17,7 @@
 #include "client/tools/psrun/run.h"
 #include "client/tools/psrun/supervisor.h"
 #include "common/cli/streams.h"
+#include "common/system/cgroup.h"
 
 /* The first that can be executed; prints what was tried when there is none. */
 static const char *
@@ -126,7 +127,7 @@ static int
 psrun_run(const struct psrun_options *settings, struct host_assignment *deal, char *const *program, const char *exe)
 {
     struct launch_plan plan = {
-        .settings = settings, .assigned = *deal, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
+        .settings = settings, .assigned = *deal, .program = program, .cpus = cgroup_cores(), .dir = ""};
     struct strlist candidates = {0}, carried = {0};
     char work_dir[PATH_MAX], trace_dir[PATH_MAX], *token;
     int status = EXIT_FAILURE;

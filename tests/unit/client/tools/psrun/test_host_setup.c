@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 
+#include "common/system/cgroup.h"
 #include "tests/unit/kits/check_main.h"
 
 #define SHM "/dev/shm/"
@@ -17,6 +18,7 @@ static uint64_t free_ram;
 int __wrap_statvfs(const char *path, struct statvfs *out);
 int __wrap_statvfs64(const char *path, struct statvfs *out);
 int __wrap_sysinfo(struct sysinfo *out);
+void __wrap_cgroup_limits_read(const char *root, struct cgroup_limits *out);
 
 int
 __wrap_statvfs(const char *path, struct statvfs *out)
@@ -94,10 +96,35 @@ START_TEST(a_shard_goes_to_disk_where_memory_has_no_room)
 }
 END_TEST
 
+static struct cgroup_limits limits;
+
+void
+__wrap_cgroup_limits_read(const char *root, struct cgroup_limits *out)
+{
+    (void)root;
+    *out = limits;
+}
+
+START_TEST(shards_are_given_no_more_than_half_of_a_memory_limit)
+{
+    struct strlist argv = {0};
+
+    limits.memory_bytes = 400 * MIB;
+    say_sizes(8 * GIB, 8 * GIB, 0);
+    host_setup_memory(&argv, "/dev/shm", 2);
+    say_sizes(100 * MIB, 100 * MIB, 0);
+    host_setup_memory(&argv, "/dev/shm", 1);
+    ck_assert_str_eq(argv.text[0], "--memory=104857600");
+    ck_assert_str_eq(argv.text[1], "--memory=83886080");
+    strlist_free(&argv);
+}
+END_TEST
+
 START_TEST(a_shard_is_given_its_part_of_what_is_free)
 {
     struct strlist argv = {0};
 
+    limits.memory_bytes = CGROUP_NO_LIMIT;
     say_sizes(GIB, 500 * MIB, 0);
     host_setup_memory(&argv, "/dev/shm", 2);
     say_sizes(0, 0, 1000 * MIB);
@@ -119,6 +146,7 @@ make_suite(void)
     tcase_add_loop_test(tc, a_run_is_in_memory_where_that_has_room, 0, (int)ARRAY_LEN(rooms));
     tcase_add_loop_test(tc, a_shard_goes_to_disk_where_memory_has_no_room, 0, (int)ARRAY_LEN(rooms));
     tcase_add_test(tc, a_shard_is_given_its_part_of_what_is_free);
+    tcase_add_test(tc, shards_are_given_no_more_than_half_of_a_memory_limit);
     suite_add_tcase(suite, tc);
     return suite;
 }
