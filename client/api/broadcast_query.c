@@ -21,7 +21,7 @@ patience_left(void *arg, const char *file, struct ps_error *e)
 {
     const struct call_deadline *l = arg;
 
-    if (l->client->interrupted)
+    if (client_is_interrupted(l->client))
         return ps_fail(e, PS_ERR_CANCELLED, "interrupted at the checksum of %s", file);
     if (monotonic_ms() >= l->deadline)
         return ps_fail(e, PS_ERR_TIMEOUT, "%" PRIu64 " ms were over at the checksum of %s", l->timeout_ms, file);
@@ -54,24 +54,25 @@ ask_start(const struct broadcast_query *a, uint32_t shard, struct ps_op **op, st
 }
 
 static bool
-answered_or_interrupted(void *arg)
+is_answered(void *arg)
 {
     const struct ps_op *op = arg;
 
-    return core_op_done(op->core) || op->client->interrupted;
+    return core_op_done(op->core);
 }
 
 static enum ps_err
 ask_end(const struct broadcast_query *a, uint32_t shard, struct ps_op *op, struct ps_error *e)
 {
-    struct client_wait w = {.ready = answered_or_interrupted, .arg = op, .op = op->core};
+    struct client_wait w = {.ready = is_answered, .arg = op, .op = op->core};
     uint64_t now = monotonic_ms();
+    bool answered = client_wait(op->client, &w, a->limit->deadline - MIN(now, a->limit->deadline));
     enum ps_err err;
 
-    if (!client_wait(op->client, &w, a->limit->deadline - MIN(now, a->limit->deadline)))
-        return core_op_waiting(op->client->core, op->core, a->limit->timeout_ms, e);
-    if (op->client->interrupted)
+    if (client_is_interrupted(op->client))
         return ps_fail(e, PS_ERR_CANCELLED, "interrupted while it waited for shard %u", shard);
+    if (!answered)
+        return core_op_waiting(op->client->core, op->core, a->limit->timeout_ms, e);
     err = core_op_result(op->core, e);
     return err == PS_OK ? a->take(a->arg, shard, core_op_answer(op->core), e) : err;
 }

@@ -102,7 +102,7 @@ call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e)
 
     if (client_wait(op->client, &w, timeout_ms))
         return core_op_result(op->core, e);
-    return core_op_waiting(op->client->core, op->core, timeout_ms, e);
+    return client_unfinished(op->client, core_op_waiting(op->client->core, op->core, timeout_ms, e), e);
 }
 
 enum ps_err
@@ -195,8 +195,8 @@ any_waiting(ps_client *c, const struct any *a, uint64_t waited_ms, struct ps_err
 
     for (i = 0; i < a->n; i++)
         if (a->ops[i] != NULL && !core_op_done(a->ops[i]->core))
-            return core_op_waiting(c->core, a->ops[i]->core, waited_ms, e);
-    return ps_fail(e, PS_ERR_TIMEOUT, "waited %llu ms", (unsigned long long)waited_ms);
+            return client_unfinished(c, core_op_waiting(c->core, a->ops[i]->core, waited_ms, e), e);
+    return client_unfinished(c, ps_fail(e, PS_ERR_TIMEOUT, "waited %llu ms", (unsigned long long)waited_ms), e);
 }
 
 enum ps_err

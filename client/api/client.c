@@ -6,9 +6,11 @@
 
 #include "client/api/client_state.h"
 #include "client/api/clock_offset.h"
+#include "client/api/notice.h"
 #include "client/api/trace_recorder.h"
 #include "common/core/wire/wire.h"
 #include "common/net/conn_credentials.h"
+#include "common/system/now.h"
 
 #define REACH_MS 2000 /* closing waits so long for shards that are connected to again, to say goodbye there */
 
@@ -72,6 +74,8 @@ perform_one(ps_client *c, const struct core_action *a)
     case CORE_EVENT:
         if (c->options.on_event != NULL)
             c->options.on_event(c->options.on_event_arg, a->error);
+        else if (c->notices)
+            notice_print(c->options.job, c->task, a->error);
         return;
     }
 }
@@ -239,11 +243,23 @@ static enum ps_err
 wait_joined(ps_client *c, uint64_t timeout_ms, struct ps_error *e)
 {
     struct client_wait w = {.ready = joined_or_failed, .arg = c};
-    uint64_t start = uv_hrtime();
+    struct notice_wait part;
+    struct ps_error so_far;
+    uint64_t now = monotonic_ms();
 
-    if (client_wait(c, &w, timeout_ms) && core_joined(c->core))
+    notice_wait_begin(&part, now, timeout_ms);
+    while (!client_wait(c, &w, notice_wait_until(&part) - now) && !client_is_interrupted(c)) {
+        now = monotonic_ms();
+        if (now < notice_wait_until(&part))
+            continue; /* the loop's clock is ahead by a part of a millisecond */
+        if (!notice_wait_goes_on(&part, now))
+            break;
+        if (c->notices && core_join_error(c->core, now - part.begun_ms, &so_far) != PS_OK)
+            notice_print(c->options.job, c->task, &so_far);
+    }
+    if (core_joined(c->core))
         return PS_OK;
-    return core_join_error(c->core, (uv_hrtime() - start) / 1000000, e);
+    return client_unfinished(c, core_join_error(c->core, monotonic_ms() - part.begun_ms, e), e);
 }
 
 static bool
@@ -254,6 +270,15 @@ client_on_activity(void *arg)
     return c->activity != c->known;
 }
 
+static void
+client_interrupted(void *arg)
+{
+    ps_client *c = arg;
+
+    c->activity++;
+    progress_notify(&c->progress);
+}
+
 static enum ps_err
 make_loop(ps_client *c, struct ps_error *e)
 {
@@ -262,6 +287,8 @@ make_loop(ps_client *c, struct ps_error *e)
     c->loop.data = c;
     loop_timer_init(&c->timer, &c->loop);
     loop_wakeup_init(&c->news, &c->loop, client_on_activity, c);
+    if (interrupt_watch_open(&c->interrupt, &c->loop, client_interrupted, c) != PS_OK)
+        return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
     switch (conn_pool_init(&c->pool, &c->loop)) {
     case PS_OK:
         return PS_OK;
@@ -302,6 +329,7 @@ client_free(ps_client *c)
         while (c->conns > 0)
             uv_run(&c->loop, UV_RUN_ONCE);
         conn_pool_finish(&c->pool);
+        interrupt_watch_close(&c->interrupt);
         loop_timer_close(&c->timer);
         loop_wakeup_close(&c->news);
         uv_run(&c->loop, UV_RUN_DEFAULT);

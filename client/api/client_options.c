@@ -97,7 +97,9 @@ client_options_take(ps_client *c, const ps_cluster *cluster, const struct ps_cli
         return err;
     }
     c->waits_for_shards = !o->observer;
+    c->notices = c->waits_for_shards && o->on_event == NULL && !o->quiet;
     o->observer |= ps_cluster_role(cluster) == PS_ROLE_EVALUATOR;
+    c->task = o->observer ? -1 : (long)ps_cluster_task(cluster);
     if (o->timeout_ms == 0)
         o->timeout_ms = TIMEOUT_DEFAULT_MS;
     if (o->lease_ms == 0)

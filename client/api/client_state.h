@@ -12,6 +12,7 @@
 
 #include "client/api/client_internal.h"
 #include "client/api/credentials.h"
+#include "client/api/interrupt.h"
 #include "client/api/loop_timer.h"
 #include "client/api/progress.h"
 #include "client/core/shards/core.h"
@@ -65,9 +66,12 @@ struct ps_client {
     struct credentials credentials;
     struct loop_timer timer; /* ends a wait */
     struct loop_wakeup news; /* keeps a wait from sleeping on what a timer did */
-    struct net_link *links;  /* [shards] */
+    struct interrupt_watch interrupt;
+    struct net_link *links; /* [shards] */
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
+    bool notices;          /* what no call reports goes to stderr */
+    long task;             /* of the worker; -1: none */
     bool recorded;         /* it is open in the trace recorder (trace_recorder.h) */
     struct net_out *free_outs;
     uint32_t conns;   /* that exist, closing ones included */
@@ -124,8 +128,8 @@ void client_turn(ps_client *c, bool wait, uint64_t until_ms);
 enum ps_err client_progress(ps_client *c, struct ps_error *e) PS_MUST_USE;
 struct progress_status client_progress_status(const ps_client *c);
 
-/* Wait until ready(arg) or the deadline (loop time); false: the deadline came. near(arg), if not NULL, is called once a
- * little before. Within client_enter(). */
+/* Wait until ready(arg) or the deadline (loop time); false: the deadline came, or an interrupt. near(arg), if not NULL,
+ * is called once a little before. Within client_enter(). */
 struct client_wait {
     bool (*ready)(void *arg);
     void (*near)(void *arg);
@@ -134,6 +138,13 @@ struct client_wait {
     bool at_once;             /* it is, or may be, held itself: what is held goes out first of all */
 };
 bool client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
+
+/* Whether waits of this client end, by ps_client_interrupt() or ps_interrupt(). What is there already is still taken.
+ */
+bool client_is_interrupted(const ps_client *c);
+
+/* After a wait that did not come to its end, the error that it has: CANCELLED in its place if it was interrupted. */
+enum ps_err client_unfinished(const ps_client *c, enum ps_err err, struct ps_error *e);
 
 /* ---- calls_ops.c; within client_enter() ---- */
 

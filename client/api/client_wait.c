@@ -80,10 +80,40 @@ quiet_turn(ps_client *c, struct quiet *q, bool may_sleep, uint64_t until_ms)
     }
 }
 
+/* ---- Interrupts ---- */
+
+bool
+client_is_interrupted(const ps_client *c)
+{
+    return c->interrupted || interrupt_pending();
+}
+
+enum ps_err
+client_unfinished(const ps_client *c, enum ps_err err, struct ps_error *e)
+{
+    if (err == PS_OK || !client_is_interrupted(c))
+        return err;
+    return ps_fail(e, PS_ERR_CANCELLED, "interrupted while it waited");
+}
+
+struct wait_until {
+    const ps_client *client;
+    const struct client_wait *wait;
+};
+
+static bool
+wait_is_over(void *arg)
+{
+    const struct wait_until *u = arg;
+
+    return u->wait->ready(u->wait->arg) || client_is_interrupted(u->client);
+}
+
 /* The caller runs the loop. */
 static bool
 loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
 {
+    struct wait_until until = {c, w};
     uint64_t deadline, near;
     struct quiet quiet;
 
@@ -92,7 +122,7 @@ loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     deadline = uv_now(&c->loop) + timeout_ms;
     near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;
     quiet_begin(c, &quiet, uv_hrtime());
-    while (!w->ready(w->arg)) {
+    while (!wait_is_over(&until)) {
         quiet_turn(c, &quiet, timeout_ms > 0, MIN(deadline, near));
         if (uv_now(&c->loop) >= near) {
             near = FOREVER;
@@ -100,9 +130,9 @@ loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
             client_perform(c);
         }
         if (uv_now(&c->loop) >= deadline)
-            return w->ready(w->arg);
+            break;
     }
-    return true;
+    return w->ready(w->arg);
 }
 
 /* ---- With a progress thread ---- */
@@ -159,17 +189,21 @@ thread_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
 {
     uint64_t near = MIN(NEAR_MS, timeout_ms / 4);
     struct timespec end = monotonic_in(timeout_ms), soon = monotonic_in(timeout_ms - near);
+    struct wait_until until = {c, w};
 
     progress_wake_thread(&c->progress, client_progress_status(c)); /* what the caller has started */
-    if (w->near == NULL || timeout_ms < 4)
-        return progress_wait(&c->progress, w->ready, w->arg, &end);
-    if (progress_wait(&c->progress, w->ready, w->arg, &soon))
-        return true;
+    if (w->near == NULL || timeout_ms < 4) {
+        (void)progress_wait(&c->progress, wait_is_over, &until, &end);
+        return w->ready(w->arg);
+    }
+    if (progress_wait(&c->progress, wait_is_over, &until, &soon))
+        return w->ready(w->arg);
     w->near(w->arg);
     client_perform(c);
     c->wake = true;
     progress_wake_thread(&c->progress, client_progress_status(c));
-    return progress_wait(&c->progress, w->ready, w->arg, &end);
+    (void)progress_wait(&c->progress, wait_is_over, &until, &end);
+    return w->ready(w->arg);
 }
 
 static uint64_t
@@ -188,6 +222,7 @@ client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
 
     if (w->ready(w->arg))
         return true;
+    c->wake |= interrupt_watch_again(&c->interrupt);
     moved = bytes_moved(c);
     start = uv_hrtime();
     ready = c->progress.runs ? thread_wait(c, w, timeout_ms) : loop_wait(c, w, timeout_ms);

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "client/api/notice.h"
 #include "client/group/group_state.h"
 #include "client/group/rendezvous/rendezvous.h"
 
@@ -92,7 +93,25 @@ is_over(void *arg)
 {
     const ps_group *g = arg;
 
-    return rendezvous_over(g->form->rendezvous) || has_failed(g);
+    return rendezvous_over(g->form->rendezvous) || has_failed(g) || group_is_interrupted(g);
+}
+
+/* The rendezvous ends itself, by the deadline. */
+static void
+form_wait(ps_group *g)
+{
+    struct notice_wait part;
+    struct ps_error so_far;
+
+    uv_update_time(&g->loop);
+    notice_wait_begin(&part, uv_now(&g->loop), UINT64_MAX / 2);
+    while (!group_run_until(g, is_over, g, notice_wait_until(&part)) && notice_wait_goes_on(&part, uv_now(&g->loop))) {
+        if (g->options.quiet)
+            continue;
+        ps_error_set(&so_far, PS_ERR_TIMEOUT, "waited %llu ms for the other workers of this group",
+                     (unsigned long long)(uv_now(&g->loop) - part.begun_ms));
+        notice_print(g->options.name, ps_cluster_task(g->cluster), &so_far);
+    }
 }
 
 enum ps_err
@@ -105,13 +124,14 @@ form_meet(ps_group *g, const struct rendezvous_ask *ask, struct group_membership
         return err;
     r = g->form->rendezvous;
     rendezvous_start(r, ask);
-    (void)group_run_until(g, is_over, g, UINT64_MAX); /* it ends itself, by the deadline */
-    if (!has_failed(g))
+    form_wait(g);
+    if (rendezvous_over(r) && !has_failed(g))
         return rendezvous_take(r, out, e);
     rendezvous_give_up(r);
     if (rendezvous_take(r, out, NULL) == PS_OK)
         group_membership_finish(out);
-    return group_core_state(g->core, e);
+    return has_failed(g) ? group_core_state(g->core, e)
+                         : ps_fail(e, PS_ERR_CANCELLED, "interrupted while it waited for the other workers");
 }
 
 static bool

@@ -253,6 +253,15 @@ group_on_activity(void *arg)
     return g->activity != g->known || (g->ready != NULL && g->ready(g->ready_arg));
 }
 
+static void
+group_interrupted(void *arg)
+{
+    ps_group *g = arg;
+
+    g->activity++;
+    progress_notify(&g->progress);
+}
+
 static enum ps_err
 make_loop(ps_group *g, struct ps_error *e)
 {
@@ -262,6 +271,8 @@ make_loop(ps_group *g, struct ps_error *e)
     g->loop.data = g;
     loop_timer_init(&g->timer, &g->loop);
     loop_wakeup_init(&g->news, &g->loop, group_on_activity, g);
+    if (interrupt_watch_open(&g->interrupt, &g->loop, group_interrupted, g) != PS_OK)
+        return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
     switch (conn_pool_init(&g->pool, &g->loop)) {
     case PS_OK:
         return PS_OK;
@@ -468,6 +479,7 @@ close_loop(ps_group *g)
     (void)group_run_until(g, all_closed, g, UINT64_MAX);
     mesh_free(g);
     conn_pool_finish(&g->pool);
+    interrupt_watch_close(&g->interrupt);
     loop_timer_close(&g->timer);
     loop_wakeup_close(&g->news);
     uv_run(&g->loop, UV_RUN_DEFAULT);

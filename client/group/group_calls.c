@@ -83,12 +83,14 @@ work_wait(const struct ps_work *w, uint64_t timeout_ms)
     return done;
 }
 
-/* Its own deadline ends it, with the group; an overdue one gets time for the others to answer. */
+/* Its own deadline ends it, with the group; an overdue one gets time for the others to answer. It has the caller's
+ * buffers: an interrupt ends it with the group as well. */
 static enum ps_err
 wait_for_end(struct ps_work *w, struct ps_error *e)
 {
     while (!work_wait(w, (uint64_t)w->group->options.timeout_ms))
-        continue;
+        if (group_is_interrupted(w->group))
+            group_interrupt(w->group);
     return work_result(w, e);
 }
 
@@ -147,6 +149,8 @@ ps_work_wait(ps_work *w, int timeout_ms, struct ps_error *error)
     timeout = timeout_of(w->group, timeout_ms);
     if (work_wait(w, timeout))
         err = work_result(w, error);
+    else if (group_is_interrupted(w->group))
+        err = ps_fail(error, PS_ERR_CANCELLED, "interrupted while it waited; the operation goes on");
     else
         err = ps_fail(error, PS_ERR_TIMEOUT, "the operation was not done after %llu ms; it goes on",
                       (unsigned long long)timeout);

@@ -22,6 +22,7 @@
 
 #include <uv.h>
 
+#include "client/api/interrupt.h"
 #include "client/api/loop_timer.h"
 #include "client/api/progress.h"
 #include "client/core/group/group_core.h"
@@ -51,7 +52,8 @@ struct ps_group {
     struct credentials credentials;
     struct loop_timer timer; /* ends a sleep of the loop */
     struct loop_wakeup news; /* keeps a wait from sleeping on what a timer did */
-    bool (*ready)(void *);   /* what is waited for outside of operations */
+    struct interrupt_watch interrupt;
+    bool (*ready)(void *); /* what is waited for outside of operations */
     void *ready_arg;
     uint32_t conns; /* connections and links that libuv still has, those that are ending included */
     bool looped;
@@ -133,6 +135,12 @@ const char *group_congestion(const ps_group *g, bool loopback);
  * forming and ending, when no progress thread runs. Callbacks of the loop may change what ready() looks at. */
 bool group_run_until(ps_group *g, bool (*ready)(void *arg), void *arg, uint64_t until_ms);
 
+/* Whether waits of a group that has not failed end by ps_interrupt(). */
+bool group_is_interrupted(const ps_group *g);
+
+/* This rank does not go on: the group fails with CANCELLED, everywhere. It is formed, or is being formed. */
+void group_interrupt(ps_group *g);
+
 /* Let everything move once without waiting. Within group_enter(), without a thread. */
 void group_turn(ps_group *g);
 
@@ -144,7 +152,8 @@ void group_wake(ps_group *g);
 struct progress_status group_progress_status(const ps_group *g);
 enum ps_err group_progress(ps_group *g, struct ps_error *e) PS_MUST_USE;
 
-/* Until the work is done or timeout_ms have passed; false: they have. Within group_enter(). */
+/* Until the work is done or timeout_ms have passed; false: they have, or ps_interrupt() came and the group has not
+ * failed yet. Within group_enter(). */
 bool group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms);
 
 /* Another connection or link of this group exists, or has closed. */

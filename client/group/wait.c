@@ -78,6 +78,7 @@ sleep_once(ps_group *g, uint64_t until_ms)
     uint64_t next = g->core != NULL ? group_core_next_time(g->core) : UINT64_MAX;
     bool quiet = group_sleep(g);
 
+    (void)interrupt_watch_again(&g->interrupt);
     loop_timer_set(&g->timer, MIN(until_ms, next));
     g->known = g->activity;
     uv_run(&g->loop, quiet ? UV_RUN_ONCE : UV_RUN_NOWAIT);
@@ -99,6 +100,22 @@ group_run_until(ps_group *g, bool (*ready)(void *arg), void *arg, uint64_t until
         sleep_once(g, until_ms);
     g->ready = NULL;
     return is;
+}
+
+bool
+group_is_interrupted(const ps_group *g)
+{
+    return interrupt_pending() && (g->core == NULL || group_core_state(g->core, NULL) == PS_OK);
+}
+
+void
+group_interrupt(ps_group *g)
+{
+    struct ps_error why;
+
+    ps_error_set(&why, PS_ERR_CANCELLED, "rank %u was interrupted", g->table.rank);
+    group_core_blame(g->core, g->table.rank, &why);
+    group_perform(g);
 }
 
 static bool
@@ -151,18 +168,23 @@ group_progress(ps_group *g, struct ps_error *e)
 }
 
 static bool
-thread_work_over(void *work)
+thread_work_over(void *arg)
 {
-    return work_over(work);
+    const struct ps_work *w = arg;
+
+    return work_over(w) || group_is_interrupted(w->group);
 }
 
 static bool
 thread_wait(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
 {
     struct timespec end = monotonic_in(timeout_ms);
+    struct progress_status now = group_progress_status(g);
 
-    progress_wake_thread(&g->progress, group_progress_status(g)); /* what the caller has started */
-    return progress_wait(&g->progress, thread_work_over, (void *)(uintptr_t)work, &end);
+    now.news |= interrupt_watch_again(&g->interrupt);
+    progress_wake_thread(&g->progress, now); /* what the caller has started */
+    (void)progress_wait(&g->progress, thread_work_over, (void *)(uintptr_t)work, &end);
+    return work_over(work);
 }
 
 /* ---- Waiting ---- */
@@ -175,7 +197,7 @@ group_spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns, uint64_t 
     unsigned look = g->crowded ? SPIN_CHECK_CROWDED : SPIN_CHECK;
     bool any = true;
 
-    for (unsigned i = 1; !work_over(work); i++) {
+    for (unsigned i = 1; !work_over(work) && !group_is_interrupted(g); i++) {
         if (links_poll_awaited(g)) {
             any = true;
             group_perform(g);
@@ -211,7 +233,7 @@ wait_once(ps_group *g, const struct ps_work *work, uint64_t until_ms)
         adaptive_spin_learn(&g->patience, 0, false);
         return;
     }
-    if (uv_now(&g->loop) >= until_ms)
+    if (uv_now(&g->loop) >= until_ms || group_is_interrupted(g))
         return;
     before = uv_hrtime();
     sleep_once(g, until_ms);
@@ -234,6 +256,6 @@ group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
     until_ms = uv_now(&g->loop) + timeout_ms; /* group_enter() has looked at the clock */
     do
         wait_once(g, work, until_ms);
-    while (!work_over(work) && uv_now(&g->loop) < until_ms);
+    while (!work_over(work) && uv_now(&g->loop) < until_ms && !group_is_interrupted(g));
     return work_over(work);
 }

@@ -139,6 +139,8 @@ wait_for_devices(ps_device_group *t, const char *doing, struct ps_error *e)
             return PS_OK;
         if (group_watch(t->group, &why) != PS_OK)
             return wait_for_rest(t, &why, e);
+        if (ps_interrupted())
+            return ps_fail(e, PS_ERR_CANCELLED, "device %s: %s: interrupted", t->device->name, doing);
         if (monotonic_ms() >= until)
             return ps_fail(e, PS_ERR_TIMEOUT, "device %s: %s: the other ranks' devices were not done after %d ms",
                            t->device->name, doing, timeout_ms);

@@ -41,8 +41,9 @@ explain_lost_rank(const ps_strategy *s, const struct ps_error *why, struct ps_er
 static bool
 may_recover(enum ps_err err)
 {
-    return err == PS_ERR_CLOSED || err == PS_ERR_TIMEOUT || err == PS_ERR_PROTOCOL || err == PS_ERR_UNREACHABLE ||
-           err == PS_ERR_IO || err == PS_ERR_CANCELLED || err == PS_ERR_STEP_FAILED;
+    return !ps_interrupted() &&
+           (err == PS_ERR_CLOSED || err == PS_ERR_TIMEOUT || err == PS_ERR_PROTOCOL || err == PS_ERR_UNREACHABLE ||
+            err == PS_ERR_IO || err == PS_ERR_CANCELLED || err == PS_ERR_STEP_FAILED);
 }
 
 /* Whether the group, or the devices' part of it, has failed. */

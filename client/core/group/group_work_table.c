@@ -169,7 +169,7 @@ group_work_result(const struct group_core *c, const struct group_work *w, struct
     ps_assert(w->done);
     if (w->result == PS_OK)
         return PS_OK;
-    if (w->result == PS_ERR_CANCELLED)
+    if (w->result == PS_ERR_CANCELLED && !c->failed)
         return ps_fail(e, PS_ERR_CANCELLED, "the group was closed");
     return group_core_state(c, e);
 }

@@ -37,12 +37,18 @@ mesh_note_end(struct mesh *mesh)
 }
 
 static bool
-joined_or_failed(void *arg)
+mesh_is_joined(const struct mesh *mesh)
+{
+    return mesh->up + 1 == mesh->group->table.ranks;
+}
+
+static bool
+joined_or_over(void *arg)
 {
     struct mesh *mesh = arg;
     ps_group *g = mesh->group;
 
-    return mesh->up + 1 == g->table.ranks || group_core_state(g->core, NULL) != PS_OK;
+    return mesh_is_joined(mesh) || group_core_state(g->core, NULL) != PS_OK || group_is_interrupted(g);
 }
 
 uint32_t
@@ -133,8 +139,10 @@ mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e)
     memset(mesh->probes_refused, 0, sizeof mesh->probes_refused);
     uv_timer_start(&mesh->probe_timer, mesh_probe, MESH_PROBE_MS, MESH_PROBE_MS);
     mesh_begin(mesh);
-    if (!group_run_until(g, joined_or_failed, mesh, deadline_ms))
+    if (!group_run_until(g, joined_or_over, mesh, deadline_ms))
         blame_missing(mesh, start_ms);
+    else if (!mesh_is_joined(mesh) && group_is_interrupted(g))
+        group_interrupt(g);
     mesh->joining = false;
     uv_timer_stop(&mesh->timer);
     uv_timer_stop(&mesh->probe_timer);

@@ -171,11 +171,11 @@ struct ps_evict_report {
 PS_API enum ps_err ps_client_evict(ps_client *client, uint32_t shard, const char *job, uint32_t task, int timeout_ms,
                                    struct ps_evict_report *report, struct ps_error *error) PS_MUST_USE;
 
-/* For a handler of signals, or another thread: end the save, checkpoint, restore or import that the client is at, with
- * PS_ERR_CANCELLED.
+/* For a handler of signals, or another thread: end the call that the client waits in, with PS_ERR_CANCELLED.
  *
- * So ends every later one. A checkpoint that was begun is removed, a save or a restore that a shard has begun goes on.
- * The client may be closed as ever, after the call has returned.
+ * So ends every later one that would wait. A checkpoint that was begun is removed, a save or a restore that a shard has
+ * begun goes on, and so does an operation that was started. The client may be closed as ever, after the call has
+ * returned. ps_interrupt() is for all clients of the process, also for those that are being opened.
  *
  * Threads: any, and handlers of signals: it is async-signal-safe.
  * Since: 0.1 */

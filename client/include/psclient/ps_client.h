@@ -110,9 +110,12 @@ struct ps_client_options {
      * drains (DRAINING), came back older (ROLLED_BACK: ps_client_rolled_back() has the counts) or was restored from a
      * checkpoint (RESTORED). Each shard reports for itself, so an event of a worker comes once from each. What ends
      * this client (FENCED, its own lease, ...) comes from its calls instead. The error is valid during the call, which
-     * must not call into the client. NULL: ignored. */
+     * must not call into the client. NULL: each is a line on stderr ("psclient: JOB worker N: ..."), and so is a wait
+     * for shards in ps_client_open() and ps_client_rejoin() that has taken 2 seconds, 4, 8 and so on. An observer
+     * prints nothing. */
     void (*on_event)(void *arg, const struct ps_error *event);
     void *on_event_arg;
+    int quiet; /* nonzero: no such lines */
     /* Encryption of TCP connections, and who is at their other end (deploy/README.md, "Encryption"). Each NULL: what
      * PSD_TLS_CA, PSD_TLS_CERT, PSD_TLS_KEY and PSD_TLS_NAME in the environment say; "": none. Read once, when this is
      * opened. tls_ca: TLS 1.3 with shards whose certificates this CA file (PEM) leads to and that name the host or
@@ -163,6 +166,7 @@ struct ps_client_options {
  *   PS_ERR_DENIED       a shard does not accept the token, or does not prove to have it
  *   PS_ERR_CONFIG       the cluster has no shards; a file of TLS or of a token cannot be used; PSD_TRANSPORT is not
  *                       valid
+ *   PS_ERR_CANCELLED    ps_interrupt()
  *   PS_ERR_INVALID      an option is not valid, or cluster or out is NULL
  *   PS_ERR_IO           too many open files
  *   PS_ERR_NOMEM        no memory
@@ -199,10 +203,36 @@ PS_API void ps_client_abandon(ps_client *client);
  *   PS_ERR_UNREACHABLE  a shard cannot be reached: says which
  *   PS_ERR_TIMEOUT      a shard did not answer in time: says which
  *   PS_ERR_TASK_TAKEN   another live process holds the worker index
+ *   PS_ERR_CANCELLED    ps_interrupt(), or ps_client_interrupt()
  *   PS_ERR_INVALID      client is NULL, or an observer
  *   (session)           the new session ended at once
  * Since: 0.1 */
 PS_API enum ps_err ps_client_rejoin(ps_client *client, int timeout_ms, struct ps_error *error) PS_MUST_USE;
+
+/* ---- Interrupts -------------------------------------------------------------------------------------------------- */
+
+/* End what waits in this process, and let nothing wait from now on: for a handler of SIGINT, or another thread.
+ *
+ * Every call of every client, group and strategy that waits, and every later one that would have to wait, ends with
+ * PS_ERR_CANCELLED at once: ps_client_open() and ps_client_rejoin(), waits for operations, barriers, forming a group,
+ * training steps. What is there already is still returned. An operation that was started goes on, as after
+ * PS_ERR_TIMEOUT. A group's operation without a handle, and a group that is being formed, fail on all ranks with
+ * PS_ERR_CANCELLED, which names this rank. Closing works as ever, but waits for nothing that is unacknowledged.
+ *
+ * It stays so until ps_interrupt_clear(), so that an interrupt between two calls is not lost. ps_client_interrupt()
+ * does the same to one client, for good.
+ *
+ * Threads: any; ps_interrupt() also in handlers of signals: it is async-signal-safe.
+ * Since: 0.1 */
+PS_API void ps_interrupt(void);
+PS_API void ps_interrupt_clear(void);
+
+/* Whether ps_interrupt() was called, and ps_interrupt_clear() not since.
+ *
+ * Returns: nonzero if so.
+ * Threads: any, and handlers of signals: it is async-signal-safe.
+ * Since: 0.1 */
+PS_API int ps_interrupted(void);
 
 /* ---- What it knows ----------------------------------------------------------------------------------------------- */
 

@@ -147,6 +147,7 @@ struct ps_group_options {
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     const char *token; /* as of ps_client_options: proven to shards and to the other ranks, which must have the same;
                           else DENIED */
+    int quiet;         /* nonzero: no line on stderr when forming has waited for 2 seconds, 4, 8 and so on */
 };
 
 /* A group of ranks, as one of them has it.
@@ -179,6 +180,7 @@ typedef struct ps_work ps_work;
  *   PS_ERR_CONFIG       no shards and no addresses; this process is no worker; a file of TLS or of a token cannot be
  *                       used
  *   PS_ERR_INVALID      an option is not valid, or cluster or out is NULL
+ *   PS_ERR_CANCELLED    ps_interrupt()
  *   PS_ERR_LIMIT        more than PS_GROUP_RANKS_MAX workers
  *   PS_ERR_MISMATCH     another group is formed where they meet, or with other options
  *   PS_ERR_TLS          a peer is not believed, does not believe this one, or has no TLS

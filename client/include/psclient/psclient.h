@@ -55,7 +55,8 @@
  * - Signals: the library installs no handlers and changes no signal's disposition; SIGPIPE is the program's own, as it
  *   was. A peer that closes its connection is an error of the calls that need it, not a signal. Threads that the
  *   library starts block every signal but those of their own faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
- *   SIGABRT), so handlers run in the program's threads. ps_client_interrupt() alone may be called from a handler.
+ *   SIGABRT), so handlers run in the program's threads. ps_interrupt(), ps_interrupted() and ps_client_interrupt()
+ *   alone may be called from a handler.
  * - Fork: handles with connections, threads or device memory (ps_client, ps_group, ps_strategy, ps_device and all that
  *   came from them) belong to the process that opened them. A child of fork() may neither use nor close them; it may
  *   exec, _exit, or open its own. Their descriptors are closed by exec. Plain values (ps_cluster, datasets, samplers,
