@@ -160,6 +160,8 @@ start_http(struct psd_process *s, struct ps_error *e)
         at = (struct http_endpoint){.address = activated->address, .fd = activated->fd};
     if (http_tls_files(&s->options, &files))
         at.tls = &files;
+    at.pages = s->options.http_shards;
+    at.shard = (uint32_t)s->options.shard;
     if ((err = http_start(&at, PSD_VERSION, &s->policy, &s->http, e)) == PS_OK)
         log_http(s);
     return err;

@@ -180,6 +180,7 @@ http_free(struct http *h)
         close(h->listen_fd);
     if (h->wake_fd >= 0)
         close(h->wake_fd);
+    http_pages_finish(&h->pages);
     free(h->figures);
     free(h->history);
     free(h);
@@ -236,7 +237,11 @@ http_start(const struct http_endpoint *at, const char *version, const struct acc
     h->version = version;
     h->listen_fd = h->wake_fd = -1;
     h->tokens = guard->http;
-    err = at->fd >= 0 ? take_socket(h, guard, at->address, at->fd, e) : open_socket(h, guard, at->address, e);
+    err = http_pages_parse(&h->pages, at->pages, at->tls != NULL, at->shard, e);
+    if (err != PS_OK && at->fd >= 0)
+        close(at->fd);
+    if (err == PS_OK)
+        err = at->fd >= 0 ? take_socket(h, guard, at->address, at->fd, e) : open_socket(h, guard, at->address, e);
     if (err != PS_OK || (err = http_open_listener(h, at->tls, e)) != PS_OK || (err = start_thread(h, e)) != PS_OK) {
         http_free(h);
         return err;

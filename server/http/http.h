@@ -18,6 +18,7 @@
  *     /           a page that shows the figures, with what it needs (page.h)
  *     /api/live   the figures as JSON (metrics_json.h)
  *     /api/trace  what the loop did lately, as psctl trace writes it: read from its timeline, without the loop's help
+ *     /api/cluster    where the pages of all shards are (http_pages.h); these may ask here from a browser
  *     /api/history    the last half hour of some (history.h): the loop is asked for it, with or without clients
  *
  * With tokens (http_tokens.h) every route with figures or names in its answer needs one: all but /healthz, /readyz and
@@ -57,6 +58,8 @@ struct http_endpoint {
     const char *address;         /* "host:port" */
     int fd;                      /* a socket that listens there already, which is taken in any case; -1: open one */
     const struct tls_files *tls; /* certificate and key; NULL: HTTP is plain. No CA: clients have tokens */
+    const char *pages;           /* "host:port,...": where all shards of the cluster serve HTTP; NULL: not known */
+    uint32_t shard;              /* which of them this is */
 };
 
 /* Listen and start the thread. version is borrowed. guard: whether it may listen there, and which clients it admits.

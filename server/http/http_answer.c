@@ -16,11 +16,6 @@
 #define JSON_TYPE "application/json"
 #define TOO_LARGE 413 /* its name depends on libmicrohttpd's version */
 
-/* The page loads nothing from other sites, runs no inline code, and is shown in no frame of another site. */
-#define POLICY                                                                                                         \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "   \
-    "form-action 'none'; frame-ancestors 'none'"
-
 struct http_route {
     const char *path;
     bool figures; /* waits for figures */
@@ -29,6 +24,20 @@ struct http_route {
 };
 
 /* ---- Answers ---- */
+
+/* The page of another shard asks (the Fetch standard's CORS protocol): it may read what a client with its token may. */
+static void
+http_answer_cross(struct http *h, struct MHD_Connection *c, struct MHD_Response *r)
+{
+    const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
+
+    if (!http_pages_has(&h->pages, origin))
+        return;
+    MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
+    MHD_add_response_header(r, "Access-Control-Allow-Headers", MHD_HTTP_HEADER_AUTHORIZATION);
+    MHD_add_response_header(r, "Access-Control-Max-Age", "600");
+}
 
 /* Takes the response. */
 static enum MHD_Result
@@ -42,9 +51,10 @@ http_answer_queue(struct http *h, struct MHD_Connection *c, unsigned status, con
     MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(r, "Content-Security-Policy", POLICY);
+    MHD_add_response_header(r, "Content-Security-Policy", h->pages.policy);
     MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
     MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+    http_answer_cross(h, c, r);
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     if (status == MHD_HTTP_UNAUTHORIZED)
@@ -187,6 +197,15 @@ answer_history(struct http *h, struct MHD_Connection *c, enum http_outcome outco
 }
 
 static enum MHD_Result
+answer_cluster(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    (void)outcome;
+    return http_answer_queue(
+        h, c, MHD_HTTP_OK, JSON_TYPE,
+        MHD_create_response_from_buffer(strlen(h->pages.json), h->pages.json, MHD_RESPMEM_PERSISTENT));
+}
+
+static enum MHD_Result
 answer_trace(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
 {
     (void)outcome;
@@ -196,7 +215,8 @@ answer_trace(struct http *h, struct MHD_Connection *c, enum http_outcome outcome
 static const struct http_route routes[] = {
     {"/metrics", true, false, answer_metrics},      {"/readyz", true, true, answer_ready},
     {"/healthz", false, true, answer_health},       {"/api/live", true, false, answer_live},
-    {"/api/history", false, false, answer_history}, {"/api/trace", false, false, answer_trace}};
+    {"/api/history", false, false, answer_history}, {"/api/trace", false, false, answer_trace},
+    {"/api/cluster", false, false, answer_cluster}};
 
 /* ---- The page ---- */
 
@@ -302,6 +322,9 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
         http_figures_used(h, r);
         return result;
     }
+    if (strcmp(method, MHD_HTTP_METHOD_OPTIONS) == 0 &&
+        http_pages_has(&h->pages, MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN)))
+        return http_answer_text(h, connection, MHD_HTTP_NO_CONTENT, "%s", "");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return http_answer_text(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     if (has_body(connection))

@@ -1,6 +1,6 @@
 /* The HTTP server's state, for its files: http.c (start and end), http_listener.c (connections and their deadlines),
- * http_tls.c (its certificate), http_figures.c (figures of the loop), http_answer.c (routes and answers), http_trace.c
- * (what the loop did). */
+ * http_pages.c (the pages of other shards), http_tls.c (its certificate), http_figures.c (figures of the loop),
+ * http_answer.c (routes and answers), http_trace.c (what the loop did). */
 #ifndef SERVER_HTTP_HTTP_INTERNAL_H
 #define SERVER_HTTP_HTTP_INTERNAL_H
 
@@ -16,6 +16,7 @@
 #include "server/access/http_tokens.h"
 #include "server/core/metrics/history.h"
 #include "server/http/http.h"
+#include "server/http/http_pages.h"
 
 struct http_route;
 
@@ -63,6 +64,7 @@ struct http {
     char address[ADDRESS_MAX];
     bool local; /* no other machine reaches it */
     const char *version;
+    struct http_pages pages;
     pthread_t thread;
     uv_mutex_t lock;
     int wake_fd; /* eventfd: something under the lock has changed */

@@ -26,6 +26,7 @@ struct options {
     const char *advertise;
     const char *unix_path;
     const char *http;                         /* "none": nothing is served */
+    const char *http_shards;                  /* NULL: where other shards serve HTTP is not known */
     const char *http_tokens;                  /* NULL: the environment's one, or none */
     const char *http_tls_cert, *http_tls_key; /* NULL: with --http-tls tls_cert and tls_key */
     const char *cluster;

@@ -68,12 +68,43 @@ is_local_only(const char *listen)
     return true;
 }
 
+/* Where nothing else is said, HTTP is served at this shard's entry of the list of pages. */
+static enum ps_err
+place_http(struct options *o, struct ps_error *e)
+{
+    const char *entry = o->http_shards;
+    char text[ADDRESS_MAX];
+    uint64_t len = 1;
+
+    if (entry == NULL)
+        return PS_OK;
+    for (const char *c = entry; *c != '\0'; c++)
+        len += *c == ',';
+    if (len != o->shards)
+        return ps_fail(e, PS_ERR_CONFIG,
+                       "--http-shards lists %" PRIu64 " addresses, and the cluster has %" PRIu64 " shards", len,
+                       o->shards);
+    for (uint64_t i = 0; i < o->shard; i++)
+        entry += strcspn(entry, ",") + 1;
+    snprintf(text, sizeof text, "%.*s", (int)MIN(strcspn(entry, ","), sizeof text - 1), entry);
+    return options_given(o, "http") ? PS_OK : set_named(o, "--http-shards", "http", text, e);
+}
+
+/* What the environment's place says is checked and completed. */
+static enum ps_err
+place_done(struct options *o, struct ps_error *e)
+{
+    enum ps_err err = options_check_place(o, e);
+
+    return err == PS_OK ? place_http(o, e) : err;
+}
+
 /* Without a list: shards that one can only reach from this host are on it. */
 static enum ps_err
 place_alone(struct options *o, struct ps_error *e)
 {
     o->shards_here = is_local_only(o->listen) ? o->shards : 1;
-    return options_check_place(o, e);
+    return place_done(o, e);
 }
 
 /* This process is the one at `index` in the list of the cluster's shards. */
@@ -125,7 +156,7 @@ options_apply_tf_config(struct options *o, const char *text, struct ps_error *e)
     if (err == PS_OK)
         err = apply_task(o, &tf, e);
     tf_config_finish(&tf);
-    return err != PS_OK ? err : options_check_place(o, e);
+    return err != PS_OK ? err : place_done(o, e);
 }
 
 enum ps_err
@@ -143,5 +174,5 @@ options_apply_shards(struct options *o, const char *list, struct ps_error *e)
     if (err == PS_OK)
         err = apply_place(o, "PSD_SHARDS", &tf.jobs[TF_PS], o->shard, e);
     tf_config_finish(&tf);
-    return err;
+    return err != PS_OK ? err : place_done(o, e);
 }

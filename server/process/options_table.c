@@ -54,6 +54,12 @@ static const struct option table[] = {
      .help = "serve a live page (/), metrics for Prometheus (/metrics) and health checks (/healthz, /readyz) there; "
              "port 0 is any free one. To whoever may connect, unless there is --http-tokens; beyond this machine only "
              "with those, or --insecure"},
+    {.name = "http-shards",
+     .kind = OPTION_ADDRESSES,
+     .argument = "LIST",
+     FIELD(http_shards),
+     .help = "where all shards of the cluster serve HTTP, host:port,... by their index: each one's page shows all of "
+             "them. The same for all; without --http this one listens at its own entry"},
     {.name = "tls-cert",
      .kind = OPTION_FILE,
      .argument = "FILE",

@@ -34,10 +34,10 @@ TOKEN = "0123456789abcdef-of-http"
 locked = False  # psd takes a token
 
 
-def ask(path, method="GET"):
+def ask(path, method="GET", **headers):
     """The status, the headers and the body."""
     request = urllib.request.Request("http://" + address + path, method=method,
-                                     headers={"Authorization": "Bearer " + TOKEN} if locked else {})
+                                     headers={**({"Authorization": "Bearer " + TOKEN} if locked else {}), **headers})
     try:
         with urllib.request.urlopen(request, timeout=WAIT_S) as reply:
             return reply.status, reply.headers, reply.read().decode()
@@ -264,7 +264,7 @@ def check_browser():
     ok("<title>lab shard 0" in dom and 'id="inside"' not in dom and "&lt;b id=inside&gt;" in dom,
        "a job's name is text, whatever is in it", dom[:1000])
     workers = cells(dom, "workers")
-    ok(len(workers) == 3 and [w[1:3] for w in workers[1:]] == [["0", "live"], ["1", "live"]] and
+    ok(len(workers) == 3 and [w[0:2] for w in workers[1:]] == [["0", "live"], ["1", "live"]] and
        all("rows " in w[-1] and "loss " in w[-1] for w in workers[1:]), "workers with their metrics", workers)
     ok(len(cells(dom, "variables")) > 2 and len(cells(dom, "ages")) > 0, "variables and ages")
     ok(re.search(r'<div id="job-1">.*?<strong>loss</strong>.*?<strong>accuracy</strong>', dom, re.S) and
@@ -294,12 +294,94 @@ def train(then, environment):
         run.wait(WAIT_S)
 
 
+PAGES = ["127.0.0.1:9420", "127.0.0.1:9421"]
+ROWS = """[...document.querySelectorAll("#shards tbody tr")].map(r => [...r.children].map(c => c.textContent).concat(r.className))"""
+
+
+class Cluster:
+    """Two shards that know of each other's pages, and nobody who trains."""
+
+    def __init__(self, environment):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("PSD_", "TF_"))}
+        self.runs = []
+        for i in range(2):
+            with open(os.path.join(work, "shard-%d" % i), "w", encoding="utf-8") as out:
+                self.runs.append(subprocess.Popen(
+                    [PSD, "--listen", "none", "--unix", os.path.join(work, "socket-%d" % i), "--cluster", "lab", "--shard", str(i),
+                     "--shards", "2", "--live-dir", os.path.join(work, "live-%d" % i), "--memory", "64MiB", "--http-shards",
+                     ",".join(PAGES)], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env={**clean, **environment}))
+        for page in PAGES:
+            wait_for(lambda page=page: self.serves(page), page + " serves")
+
+    def serves(self, page):
+        try:
+            with urllib.request.urlopen("http://%s/readyz" % page, timeout=WAIT_S) as reply:
+                return reply.status == 200
+        except OSError:
+            return False
+
+    def end(self):
+        for run in self.runs:
+            run.kill()
+            run.wait(WAIT_S)
+
+
+def check_pages():
+    """What a browser is told that has the page of another shard."""
+    there, else_where = "http://" + PAGES[1], "http://127.0.0.1:9422"
+    status, headers, body = ask("/api/cluster")
+    ok(status == 200 and json.loads(body) == {"shard": 0, "pages": ["http://" + p for p in PAGES]},
+       "a shard says where all pages are", body)
+    headers = ask("/api/live", Origin=there)[1]
+    ok(headers["Access-Control-Allow-Origin"] == there and headers["Vary"] == "Origin" and
+       "Access-Control-Allow-Credentials" not in headers, "the page of another shard may read figures", headers)
+    ok("Access-Control-Allow-Origin" not in ask("/api/live", Origin=else_where)[1], "no other page may")
+    status, headers, body = ask("/api/live", "OPTIONS", Origin=there)
+    ok(status == 204 and headers["Access-Control-Allow-Headers"] == "Authorization" and body == "",
+       "it may send a token", status, headers)
+    ok(ask("/api/live", "OPTIONS", Origin=else_where)[0] == 405, "others are refused that")
+    policy = dict(p.strip().split(" ", 1) for p in ask("/")[1]["Content-Security-Policy"].split(";"))
+    ok(policy["connect-src"] == "'self' http://%s http://%s" % tuple(PAGES), "a page may ask the shards, and nobody else", policy)
+
+
+def check_all_shards():
+    """Both shards on each page; one is killed."""
+    cluster = Cluster({"PSD_HTTP_TOKEN": TOKEN})
+    phone = Phone()
+    try:
+        phone.open("http://%s/" % PAGES[1])
+        wait_for(lambda: phone.see('document.getElementById("door")?.hidden === false'), "the page asks for a token")
+        phone.see('document.getElementById("token").value = %s; document.getElementById("door").requestSubmit()' %
+                  json.dumps(TOKEN))
+        rows = wait_for(lambda: (r := phone.see(ROWS)) and len(r) == 2 and all(c[1] == "serving" for c in r) and r,
+                        "all shards are shown")
+        ok([r[0] for r in rows] == ["shard 0", "shard 1"], "one page shows all shards, with its token", rows)
+        ok(phone.see("document.scrollingElement.scrollWidth <= innerWidth"), "on a phone as well")
+        cluster.runs[0].kill()
+        rows = wait_for(lambda: (r := phone.see(ROWS)) and r[0][1].startswith("no answer") and r, "the killed one is seen")
+        ok(rows[0][-1] == "bad" and rows[1][1] == "serving" and rows[1][-1] != "bad", "a shard that is gone is red", rows)
+        ok(phone.see('document.getElementById("state").textContent') == "serving", "the page's own shard serves")
+        cluster.runs[1].kill()
+        wait_for(lambda: phone.see('document.getElementById("state").textContent') == "no answer", "its own end is seen")
+        ok(phone.see('document.getElementById("state").className') == "badge bad", "a page whose shard is gone is red")
+    finally:
+        phone.close()
+        cluster.end()
+
+
 with tempfile.TemporaryDirectory() as work:
     log = os.path.join(work, "log")
     train([check_files, check_figures, check_trace] + [check_browser] * bool(CHROMIUM), {})
+    shards = Cluster({})
+    try:
+        address = PAGES[0]
+        check_pages()
+    finally:
+        shards.end()
     if CHROMIUM:
         locked = True
         train([check_phone], {"PSD_HTTP_TOKEN": TOKEN})
+        check_all_shards()
     else:
         skip("in a browser", "chromium is not installed (Debian: chromium)")
 

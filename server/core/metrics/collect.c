@@ -74,12 +74,11 @@ measure_sums(const struct job *job, struct metrics_job *j)
 static void
 measure_job(const struct job *job, uint64_t now_ms, struct metrics *m)
 {
-    uint64_t arrived = barriers_arrived(job), fastest = 0, pending = 0;
+    uint64_t arrived = barriers_arrived(job), pending = 0;
     const struct session *x;
     struct metrics_job *j;
 
     SESSION_EACH (job, x) {
-        fastest = MAX(fastest, x->clock);
         pending += x->pending_len;
         measure_worker(x, now_ms, m);
     }
@@ -98,7 +97,7 @@ measure_job(const struct job *job, uint64_t now_ms, struct metrics *m)
     j->lapsed = job->lapsed;
     j->finished = job->finished;
     j->slowest = job->slowest;
-    j->fastest = fastest;
+    j->fastest = clock_fastest(job);
 }
 
 /* ---- Variables ---- */

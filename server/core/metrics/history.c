@@ -20,6 +20,7 @@ take_jobs(struct history *h, struct history_sample *s, const struct metrics *m)
             continue;
         to->id = job->id;
         to->sums_len = job->sums_len;
+        to->clock = job->slowest;
         memcpy(to->sums, job->sums, sizeof to->sums);
         h->names[s->jobs_len] = job->names;
         s->jobs_len++;

@@ -17,6 +17,7 @@
 
 struct history_job {
     uint32_t id, sums_len;
+    uint64_t clock; /* of its slowest worker: steps that all have done */
     double sums[METRICS_SUMS_MAX];
 };
 

@@ -389,6 +389,7 @@ metrics_json_sample(struct builder *b, const struct history_sample *s)
         json_t *job = json_object();
 
         put_count(b, job, "id", s->jobs[i].id);
+        put_count(b, job, "clock", s->jobs[i].clock);
         metrics_json_put(b, job, "metrics", sums_of(b, s->jobs[i].sums, s->jobs[i].sums_len));
         metrics_json_append(b, list, job);
     }

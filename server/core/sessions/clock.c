@@ -142,3 +142,14 @@ clock_newest(const struct job *job)
             newest = MAX(newest, clock_of_block(job, &v->blocks[i], CLOCK_FOR_PUSH));
     return newest;
 }
+
+uint64_t
+clock_fastest(const struct job *job)
+{
+    uint64_t fastest = job->slowest;
+    const struct session *x;
+
+    SESSION_EACH (job, x)
+        fastest = MAX(fastest, x->clock);
+    return fastest;
+}

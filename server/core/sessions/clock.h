@@ -73,4 +73,8 @@ uint64_t clock_of_block(const struct job *job, const struct block *b, enum clock
 /* Sync: the highest step that some block is at; all before it are done there. */
 uint64_t clock_newest(const struct job *job);
 
+/* The furthest clock of the job's workers, lapsed and finished ones too. One whose workers are gone, because it was
+ * restored, stands where its next ones begin: at the slowest clock. */
+uint64_t clock_fastest(const struct job *job);
+
 #endif

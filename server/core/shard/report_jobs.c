@@ -35,17 +35,6 @@ job_options(struct shard *s, const struct job *job)
 }
 
 static uint64_t
-fastest_clock(const struct job *job)
-{
-    const struct session *x;
-    uint64_t fastest = 0;
-
-    SESSION_EACH (job, x)
-        fastest = MAX(fastest, x->clock);
-    return fastest;
-}
-
-static uint64_t
 report_jobs_leader(const struct job *job)
 {
     const struct session *x;
@@ -74,7 +63,7 @@ job_report(struct shard *s, const struct job *job)
     m->lapsed = job->lapsed;
     m->finished = job->finished;
     m->slowest_clock = job->slowest;
-    m->fastest_clock = fastest_clock(job);
+    m->fastest_clock = clock_fastest(job);
     m->leader = report_jobs_leader(job);
     m->opened = barrier_opened_message(&job->barrier_opened, opened);
     m->variables = HASH_COUNT(job->variables);
@@ -200,6 +189,6 @@ report_job_definition(struct shard *s, const struct job *job)
     m->now = job_now(s, job);
     m->live = job->live;
     m->slowest_clock = job->slowest;
-    m->fastest_clock = fastest_clock(job);
+    m->fastest_clock = clock_fastest(job);
     return m;
 }

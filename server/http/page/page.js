@@ -1,14 +1,20 @@
-/* The page of one shard: asks for /api/live once a second while it is looked at, and draws what it says. Texts that
- * come from the shard are only ever set as text. Curves begin with /api/history. */
+/* The page of one shard, and of all of its cluster where psd says where their pages are (/api/cluster): asks for
+ * /api/live once a second while it is looked at, and draws what it says. Texts that come from a shard are only ever set
+ * as text. Curves begin with /api/history. */
 "use strict";
 
 const POLL_MS = 1000, TIMEOUT_MS = 5000, POINTS_MAX = 720;
+const STALL_S = 30;       // a job whose workers wait for so long, and whose clocks stand still meanwhile, is red
 const at = id => document.getElementById(id);
 
 let before = null;        // the answer before the newest one
 let samples = [];         // of the history, and one of ours every so often
 let intervalS = 5;
 let lost = null;          // since when there is no answer
+let pages = [];           // of all shards, by their index: {url, live, before, lost, why}; none: they are not known
+let own = 0;              // which of them this page is
+let curves = null;        // samples of shard 0, which alone knows workers' metrics; null: they are `samples`
+const clocks = new Map(); // of jobs: {clock, at}: since when the fastest worker's clock stands
 
 /* ---- words ---- */
 
@@ -75,7 +81,7 @@ function figures(id, pairs) {
   }));
 }
 
-/* columns: [heading, class]; rows: cells, a text or [text, class]. */
+/* columns: [heading, class]; rows: cells, a text, an element or [text, class]; a row's `mark` is its class. */
 function table(id, columns, rows) {
   const head = make("thead"), body = make("tbody"), line = make("tr");
   for (const [heading, className] of columns) {
@@ -85,10 +91,13 @@ function table(id, columns, rows) {
   }
   head.append(line);
   for (const cells of rows) {
-    const tr = make("tr");
+    const tr = make("tr", undefined, cells.mark);
     cells.forEach((cell, i) => {
       const [text, className] = Array.isArray(cell) ? cell : [cell, ""];
-      tr.append(make("td", text, (columns[i][1] || "") + " " + (className || "")));
+      const td = make("td", text instanceof Node ? undefined : text, (columns[i][1] || "") + " " + (className || ""));
+      if (text instanceof Node)
+        td.append(text);
+      tr.append(td);
     });
     body.append(tr);
   }
@@ -110,12 +119,12 @@ function chartMake(key, parent) {
   const figure = make("figure"), caption = make("figcaption"), plot = make("div", undefined, "plot");
   const top = make("span", "", "top"), bottom = make("span", "", "bottom"), axis = make("div", undefined, "axis");
   const svg = makeSvg("svg", {viewBox: "0 0 1000 100", preserveAspectRatio: "none", role: "img"});
-  const from = make("span"), to = make("span", "now");
+  const from = make("span"), to = make("span");
   plot.append(svg, top, bottom);
   axis.append(from, to);
   figure.append(caption, plot, axis);
   parent.append(figure);
-  charts.set(key, {figure, caption, svg, top, bottom, from});
+  charts.set(key, {figure, caption, svg, top, bottom, from, to});
   return charts.get(key);
 }
 
@@ -130,19 +139,22 @@ function pathOf(points, x, y) {
   return d;
 }
 
-/* series: [{label, points}]; zero: the axis begins there. */
-function chart(key, parent, title, series, text, zero) {
-  const all = series.flatMap(s => s.points.filter(p => p !== null));
+/* series: [{label, points}]. how.zero: the axis begins there; how.log: it is logarithmic, where all is above 0;
+ * how.steps: points are by steps, not by time. */
+function chart(key, parent, title, series, text, how) {
+  const all = series.flatMap(s => s.points.filter(p => p !== null)), zero = how.zero === true;
   if (all.length < 2)
     return;
+  const scale = how.log === true && all.every(p => p[1] > 0) ? Math.log : v => v;
+  const range = (a, b) => how.steps ? "steps " + count(a) + " to " + count(b) : duration(b - a);
   const c = charts.get(key) || chartMake(key, parent);
   const t0 = Math.min(...all.map(p => p[0])), t1 = Math.max(...all.map(p => p[0]));
   const low = zero ? 0 : Math.min(...all.map(p => p[1])), high = Math.max(...all.map(p => p[1]), low);
   const x = t => 1000 * (t - t0) / Math.max(t1 - t0, 1e-9);
-  const y = v => high > low ? 96 - 92 * (v - low) / (high - low) : 50;
+  const y = v => high > low ? 96 - 92 * (scale(v) - scale(low)) / (scale(high) - scale(low)) : 50;
   c.svg.replaceChildren(...series.map((s, i) => makeSvg("path", {d: pathOf(s.points, x, y), "class": "line-" + i})));
   const now = series.map(s => s.label + " " + text(s.points.findLast(p => p !== null)?.[1] ?? null));
-  c.svg.setAttribute("aria-label", title + " over " + duration(t1 - t0) + ", from " + text(low) + " to " + text(high) +
+  c.svg.setAttribute("aria-label", title + " over " + range(t0, t1) + ", from " + text(low) + " to " + text(high) +
     "; now " + now.join(", "));
   c.caption.replaceChildren(make("strong", title), ...now.map((words, i) => {
     const entry = make("span"), sample = makeSvg("svg", {viewBox: "0 0 30 10", "aria-hidden": "true"});
@@ -152,7 +164,8 @@ function chart(key, parent, title, series, text, zero) {
   }));
   c.top.textContent = text(high);
   c.bottom.textContent = text(low);
-  c.from.textContent = duration(t1 - t0) + " ago";
+  c.from.textContent = how.steps ? "step " + count(t0) : duration(t1 - t0) + " ago";
+  c.to.textContent = how.steps ? "step " + count(t1) : "now";
 }
 
 /* ---- what rises ---- */
@@ -172,10 +185,10 @@ function rises(pick) {
 }
 
 /* A metric's mean between two samples: what it rose by over what the first one rose by. A new round begins with none. */
-function means(id, metric) {
+function means(id, metric, steps) {
   const points = [];
   let last = null;
-  for (const s of samples) {
+  for (const s of curves || samples) {
     const job = s.jobs.find(j => j.id === id);
     if (!job || job.metrics.length <= metric)
       continue;
@@ -183,7 +196,7 @@ function means(id, metric) {
     if (last && of < 0)
       points.push(null);
     else if (of > 0 && m[metric] !== null && last[metric] !== null)
-      points.push([s.at, (m[metric] - last[metric]) / of]);
+      points.push([steps ? job.clock : s.at, (m[metric] - last[metric]) / of]);
     last = !last || of !== 0 ? m : last;
   }
   return points;
@@ -192,15 +205,16 @@ function means(id, metric) {
 function sampleOf(live) {
   return {at: live.at, pushes_applied: live.totals.pushes_applied, pulls: live.totals.pulls,
     pushed_bytes: live.totals.pushed_bytes, pulled_bytes: live.totals.pulled_bytes,
-    jobs: live.jobs.filter(j => j.live > 0 && j.metrics.length > 0).map(j => ({id: j.id, metrics: j.metrics}))};
+    jobs: live.jobs.filter(j => j.live > 0 && j.metrics.length > 0)
+      .map(j => ({id: j.id, clock: j.slowest, metrics: j.metrics}))};
 }
 
-function keepSample(live) {
-  const last = samples[samples.length - 1];
+/* `kept` with what the shard says now, if it is time for another one. */
+function keepSample(kept, live) {
+  const last = kept[kept.length - 1];
   if (last && live.at - last.at < intervalS)
-    return;
-  samples.push(sampleOf(live));
-  samples = samples.slice(-POINTS_MAX);
+    return kept;
+  return kept.concat(sampleOf(live)).slice(-POINTS_MAX);
 }
 
 /* ---- sections ---- */
@@ -231,9 +245,9 @@ function showRates(live) {
     ["dropped", count(dropped(live)) + " in all", bad(r(dropped))],
     ["leases lapsed", count(live.totals.lease_lapses) + " in all", bad(r(l => l.totals.lease_lapses))]]);
   chart("bytes", at("rate-charts"), "Bytes a second", [{label: "pushed", points: rises(s => s.pushed_bytes)},
-    {label: "pulled", points: rises(s => s.pulled_bytes)}], byteRate, true);
+    {label: "pulled", points: rises(s => s.pulled_bytes)}], byteRate, {zero: true});
   chart("blocks", at("rate-charts"), "Blocks a second", [{label: "pushed", points: rises(s => s.pushes_applied)},
-    {label: "pulled", points: rises(s => s.pulls)}], rate, true);
+    {label: "pulled", points: rises(s => s.pulls)}], rate, {zero: true});
 }
 
 function jobBox(job) {
@@ -259,23 +273,57 @@ function sumsText(job, metrics) {
       real(m / metrics[0]))).join(", ");
 }
 
-function showTraining(live) {
-  const jobs = live.jobs.filter(j => j.metrics.length > 0);
+/* Whose answer has the workers' metrics: shard 0's. */
+function trainingLive(live) {
+  return live.shard !== 0 && pages.length > 0 ? pages[0].live : live;
+}
+
+function showElsewhere(live) {
+  const note = at("training-elsewhere");
+  if (live.shard === 0 || (pages.length > 0 && pages[0].live)) {
+    note.textContent = "";
+    return;
+  }
+  note.textContent = "Shard 0 alone knows the workers' metrics. ";
+  if (pages.length > 0)
+    note.append(link(pages[0].url, "Its page"));
+}
+
+function showTraining(here) {
+  const live = trainingLive(here), jobs = live && live.measured ? live.jobs.filter(j => j.metrics.length > 0) : [];
+  const how = {log: at("log-scale").checked, steps: at("by-step").checked};
+  showElsewhere(here);
   at("training").hidden = jobs.length === 0;
   for (const job of jobs) {
     const box = jobBox(job), [, note, grid] = box.children;
     note.textContent = "over all steps: " + sumsText(job, job.metrics);
     for (let i = 1; i < job.metrics.length; i++)
       if (job.metrics[i] !== 0)
-        chart(box.id + "-" + i, grid, nameOf(job, i), [{label: "", points: means(job.id, i)}], real, false);
+        chart(box.id + "-" + i, grid, nameOf(job, i), [{label: "", points: means(job.id, i, how.steps)}], real, how);
   }
 }
 
+/* Seconds since when a job's clocks stand still while its workers wait; 0: it goes on. */
+function stalled(live, job) {
+  const known = clocks.get(job.id);
+  const longest = Math.max(0, ...live.waits.filter(w => w.job === job.name).map(w => w.waited_ms / 1000));
+  if (!known || known.clock !== job.fastest)
+    clocks.set(job.id, {clock: job.fastest, at: live.at});
+  if (job.live === 0 || longest < STALL_S || (known && known.clock !== job.fastest))
+    return 0;
+  return longest;
+}
+
 function showJobs(live) {
-  table("jobs", [["Job"], ["Options", "wide"], ["Live", "number"], ["Lapsed", "number"], ["Finished", "number"],
-    ["Slowest clock", "number"], ["Fastest clock", "number"]],
-  live.jobs.map(j => [j.name, j.options, count(j.live), [count(j.lapsed), j.lapsed > 0 ? "warn" : ""],
-    count(j.finished), count(j.slowest), count(j.fastest)]));
+  table("jobs", [["Job"], ["State", "word"], ["Slowest clock", "number"], ["Fastest clock", "number"], ["Live", "number"],
+    ["Lapsed", "number"], ["Finished", "number"], ["Options", "wide"]],
+  live.jobs.map(j => {
+    const s = stalled(live, j);
+    const row = [j.name, s > 0 ? "stalled for " + duration(s) : j.live > 0 ? "trains" : "idle", count(j.slowest),
+      count(j.fastest), count(j.live), [count(j.lapsed), j.lapsed > 0 ? "warn" : ""], count(j.finished), j.options];
+    row.mark = s > 0 ? "bad" : "";
+    return row;
+  }));
   more("jobs", live.jobs_left_out, "jobs");
 }
 
@@ -299,17 +347,17 @@ function waitOf(worker, waits) {
 
 function showWorkers(live) {
   const metrics = live.workers.some(w => w.metrics.length > 1);
-  const columns = [["Job"], ["Worker", "number"], ["State", "word"], ["Clock", "number"], ["Behind", "number"],
-    ["Pushes/s", "number"], ["Waits for", "wide"], ["Silent", "number"]].concat(metrics ? [["Metrics", "wide"]] : []);
+  const columns = [["Worker", "number"], ["State", "word"], ["Clock", "number"], ["Behind", "number"],
+    ["Waits for", "wide"], ["Pushes/s", "number"], ["Silent", "number"], ["Job"]].concat(metrics ? [["Metrics", "wide"]] : []);
   const old = new Map(before && before.measured ? before.workers.map(w => [w.job_id + "/" + w.worker, w]) : []);
   const jobs = new Map(live.jobs.map(j => [j.id, j]));
   table("workers", columns, live.workers.map(w => {
     const was = old.get(w.job_id + "/" + w.worker), wait = waitOf(w, live.waits);
     const behind = w.state === "finished" ? 0 : Math.max((jobs.get(w.job_id)?.fastest || 0) - w.clock, 0);
     const pushes = was && w.pushes >= was.pushes ? (w.pushes - was.pushes) / (live.at - before.at) : null;
-    const cells = [w.job, count(w.worker), [w.state, w.state === "lapsed" ? "bad" : w.state === "away" ? "warn" : ""],
-      count(w.clock), count(behind), rate(pushes),
-      wait ? wait.what + ": " + onText(wait) + ", " + duration(wait.waited_ms / 1000) : "–", duration(w.silent_ms / 1000)];
+    const cells = [count(w.worker), [w.state, w.state === "lapsed" ? "bad" : w.state === "away" ? "warn" : ""],
+      count(w.clock), count(behind), wait ? wait.what + ": " + onText(wait) + ", " + duration(wait.waited_ms / 1000) : "–",
+      rate(pushes), duration(w.silent_ms / 1000), w.job];
     return metrics ? cells.concat(sumsText(jobs.get(w.job_id), w.metrics)) : cells;
   }));
   more("workers", live.workers_left_out, "workers");
@@ -378,19 +426,110 @@ function showVariables(live) {
     const was = old.get(key(v));
     return was && v[name] >= was[name] ? (v[name] - was[name]) / (live.at - before.at) : null;
   };
-  table("variables", [["Job"], ["Variable"], ["Size", "number"], ["Blocks", "number"], ["Pushes/s", "number"],
-    ["Pushed", "number"], ["Pulled", "number"], ["Refused", "number"], ["Dropped", "number"]],
-  live.variables.map(v => [v.job, v.name, bytes(v.bytes), count(v.blocks), rate(risen(v, "pushes")),
-    byteRate(risen(v, "pushed_bytes")), byteRate(risen(v, "pulled_bytes")),
-    [count(v.refused), v.refused > 0 ? "warn" : ""], count(v.dropped)]));
+  table("variables", [["Variable"], ["Pushes/s", "number"], ["Refused", "number"], ["Dropped", "number"],
+    ["Pushed", "number"], ["Pulled", "number"], ["Size", "number"], ["Blocks", "number"], ["Job"]],
+  live.variables.map(v => [v.name, rate(risen(v, "pushes")), [count(v.refused), v.refused > 0 ? "warn" : ""],
+    count(v.dropped), byteRate(risen(v, "pushed_bytes")), byteRate(risen(v, "pulled_bytes")), bytes(v.bytes),
+    count(v.blocks), v.job]));
   more("variables", live.variables_left_out, "variables");
+}
+
+/* ---- all shards ---- */
+
+function link(url, text) {
+  const a = make("a", text);
+  a.href = url + "/";
+  a.rel = "noreferrer";
+  return a;
+}
+
+/* A shard that is lost is red, whatever it said last. */
+function shardState(p) {
+  if (p.lost)
+    return ["no answer for " + duration((Date.now() - p.lost) / 1000), "bad"];
+  if (!p.live)
+    return [p.why || "asked", "warn"];
+  return [p.live.state, p.live.state === "serving" ? "good" : p.live.state === "broken" ? "bad" : "warn"];
+}
+
+function shardCells(p, i) {
+  const live = p.live && p.live.measured && !p.lost ? p.live : null;
+  const r = pick => live && p.before && p.before.measured ? rise(p.before, live, pick) : null;
+  const m = live ? live.memory : null, waits = live ? live.waits.length : 0;
+  const row = [i === own ? make("strong", "shard " + i) : link(p.url, "shard " + i), shardState(p),
+    rate(r(l => l.totals.pushes_applied)), rate(r(l => l.totals.pulls)), byteRate(r(l => l.totals.pushed_bytes)),
+    m ? Math.floor(100 * m.live_used_bytes / Math.max(m.live_max_bytes, 1)) + " %" : "–", live ? count(waits) : "–",
+    live ? duration(live.at - live.started_at) : "–"];
+  row.mark = p.lost ? "bad" : "";
+  return row;
+}
+
+function showShards() {
+  at("shards-all").hidden = pages.length < 2;
+  if (pages.length < 2)
+    return;
+  const gone = pages.filter(p => p.lost).length;
+  table("shards", [["Shard", "word"], ["State", "word"], ["Pushes/s", "number"], ["Pulls/s", "number"], ["Pushed", "number"],
+    ["Memory", "number"], ["Waits", "number"], ["Up for", "number"]], pages.map(shardCells));
+  at("shards-sum").textContent = gone > 0 ? count(gone) + " of " + count(pages.length) + " shards do not answer: workers that need " +
+    "them wait." : "What follows is shard " + own + "'s.";
+  at("shards-sum").className = "note" + (gone > 0 ? " bad" : "");
+}
+
+/* One of the others. What it cannot be asked is said in its row alone. */
+async function askShard(p) {
+  try {
+    const live = await ask(p.url + "/api/live");
+    p.before = p.live;
+    p.live = live;
+    p.lost = null;
+    p.why = "";
+  } catch (error) {
+    if (error instanceof TokenWanted) {
+      p.why = "wants another token";
+      p.live = null;
+      return;
+    }
+    p.lost = p.lost || new Date();
+  }
+}
+
+/* Shard 0's samples, for a page that is another one's. */
+async function keepCurves() {
+  if (own === 0 || pages.length === 0 || !pages[0].live || pages[0].lost)
+    return;
+  if (curves === null)
+    curves = (await ask(pages[0].url + "/api/history")).samples;
+  if (pages[0].live.measured)
+    curves = keepSample(curves, pages[0].live);
+}
+
+async function askOthers() {
+  await Promise.all(pages.map((p, i) => i === own ? null : askShard(p)));
+  try {
+    await keepCurves();
+  } catch {
+    curves = null; // asked again at the next look
+  }
+  showShards();
+}
+
+async function findPages() {
+  const cluster = await ask("api/cluster");
+  own = cluster.shard;
+  pages = cluster.pages.map(url => ({url, live: null, before: null, lost: null, why: ""}));
+  at("pages-note").textContent = pages.length > 0 ? "" : "Each shard has a page of its own; psd's --http-shards has each show all.";
+  if (pages.length > 1 && !pages.some(p => p.url === location.origin)) {
+    at("pages-note").textContent = "Other shards answer only a page that was opened by its address in --http-shards: ";
+    at("pages-note").append(link(pages[own].url, pages[own].url));
+  }
 }
 
 function show(live) {
   showHead(live);
   if (!live.measured)
     return;
-  keepSample(live);
+  samples = keepSample(samples, live);
   for (const section of [showRates, showTraining, showJobs, showWorkers, showWaits, showAges, showMemory, showSaves,
     showVariables])
     section(live);
@@ -436,18 +575,43 @@ function useToken(event) {
   poll();
 }
 
-async function look() {
+async function lookHere() {
   if (!historyCame) {
+    await findPages();
     const history = await ask("api/history");
     samples = history.samples;
     intervalS = history.interval_ms / 1000;
     historyCame = true;
   }
   const live = await ask("api/live");
+  if (pages.length > 0)
+    Object.assign(pages[own], {before: pages[own].live, live, lost: null});
   show(live);
   before = live;
   lost = null;
   at("news").textContent = "";
+}
+
+/* This shard has not answered: what is shown is old. */
+function showLost(error) {
+  lost = lost || new Date();
+  if (pages.length > 0)
+    pages[own].lost = lost;
+  at("state").textContent = "no answer";
+  at("state").className = "badge bad";
+  at("state-text").textContent = "";
+  at("news").textContent = "No figures since " + lost.toLocaleTimeString() + ": " + String(error.message).slice(0, 200);
+}
+
+async function look() {
+  try {
+    await lookHere();
+  } catch (error) {
+    if (error instanceof TokenWanted)
+      throw error;
+    showLost(error);
+  }
+  await askOthers();
 }
 
 async function poll() {
@@ -459,11 +623,12 @@ async function poll() {
       askForToken();
       return;
     }
-    lost = lost || new Date();
-    at("news").textContent = "No figures since " + lost.toLocaleTimeString() + ": " + String(error.message).slice(0, 200);
+    showLost(error);
   }
   setTimeout(poll, POLL_MS);
 }
 
 at("door").addEventListener("submit", useToken);
+for (const id of ["log-scale", "by-step"])
+  at(id).addEventListener("change", () => before && show(before));
 poll();

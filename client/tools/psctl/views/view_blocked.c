@@ -82,6 +82,25 @@ blocked_row(struct text_table *t, const struct report_entry *p)
     table_cell(t, "%s", *variable != '\0' ? variable : "-");
 }
 
+static bool
+all_reached(const struct shard_answer *answers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!answers[i].reached)
+            return false;
+    return true;
+}
+
+/* Workers with variables on it wait for it, and it reports none of them. */
+static void
+blocked_by_unreached(const struct shard_answer *answers, uint32_t n, const struct printer *page)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!answers[i].reached)
+            printer_line(page, PAINT_FAULT, "all workers with variables on shard %" PRIu32 " wait for that shard",
+                         answers[i].shard);
+}
+
 void
 view_blocked(const struct shard_answer *answers, uint32_t n, const struct printer *page)
 {
@@ -90,7 +109,9 @@ view_blocked(const struct shard_answer *answers, uint32_t n, const struct printe
     struct text_table *t;
 
     if (len == 0) {
-        fprintf(page->out, "nobody waits\n");
+        if (all_reached(answers, n))
+            fprintf(page->out, "nobody waits\n");
+        blocked_by_unreached(answers, n, page);
         free(places);
         return;
     }
@@ -103,4 +124,5 @@ view_blocked(const struct shard_answer *answers, uint32_t n, const struct printe
         if (json_is_true(json_object_get(answers[i].report, "more")))
             fprintf(page->out, "shard %" PRIu32 ": more wait than a report holds; these are the first\n",
                     answers[i].shard);
+    blocked_by_unreached(answers, n, page);
 }

@@ -245,6 +245,24 @@ START_TEST(an_empty_shard_becomes_what_the_checkpoint_was)
 }
 END_TEST
 
+/* Nobody has joined yet. */
+START_TEST(clocks_are_reported_as_the_checkpoint_has_them)
+{
+    Psd__Query m = PSD__QUERY__INIT;
+    struct kit_answer *a;
+
+    restore_start(PSD__MODE__SSP);
+    m.kind = PSD__QUERY_KIND__JOBS;
+    kit_frame(&k, 1, MSG_QUERY, 77, &m.base, NULL, 0);
+    a = kit_expect(&k, 1, MSG_REPORT);
+    ck_assert_uint_eq(a->msg.u.report->n_job, 1);
+    ck_assert_uint_eq(a->msg.u.report->job[0]->slowest_clock, CLOCK);
+    ck_assert_uint_eq(a->msg.u.report->job[0]->fastest_clock, CLOCK);
+    kit_answer_free(a);
+    kit_finish(&k);
+}
+END_TEST
+
 START_TEST(it_may_get_another_name)
 {
     kit_init(&k, NULL);
@@ -714,6 +732,7 @@ restore_make(void)
     TCase *tc = tcase_create("restore");
 
     tcase_add_test(tc, an_empty_shard_becomes_what_the_checkpoint_was);
+    tcase_add_test(tc, clocks_are_reported_as_the_checkpoint_has_them);
     tcase_add_test(tc, it_may_get_another_name);
     tcase_add_test(tc, a_job_that_is_there_gets_its_values_and_everybody_goes);
     tcase_add_loop_test(tc, an_answer_of_before_does_not_go_out_with_values_of_after, 0, 9);

@@ -158,6 +158,17 @@ START_TEST(blocked_says_who_waits_for_whom)
 }
 END_TEST
 
+START_TEST(blocked_names_a_shard_that_everybody_waits_for)
+{
+    struct shard_answer answers[] = {answer_of(0, "{}"), answer_lost(1)};
+    char *text = render_shown(VIEW_BLOCKED, answers, 2, false);
+
+    ck_assert_ptr_null(strstr(text, "nobody waits"));
+    ck_assert_line(text, "all workers with variables on shard 1 wait for that shard");
+    free(text);
+}
+END_TEST
+
 START_TEST(blocked_says_what_else_is_waited_for)
 {
     struct shard_answer answers[] = {
@@ -408,6 +419,7 @@ make_suite(void)
     tcase_add_test(t, stats_show_the_shard_that_is_nearest_to_a_limit);
     tcase_add_test(t, blocked_says_who_waits_for_whom);
     tcase_add_test(t, blocked_says_what_else_is_waited_for);
+    tcase_add_test(t, blocked_names_a_shard_that_everybody_waits_for);
     tcase_add_test(t, blocked_says_what_it_leaves_out);
     tcase_add_test(t, workers_are_grouped_by_job_and_task);
     tcase_add_test(t, jobs_count_each_worker_and_each_variable_once);
