@@ -139,6 +139,7 @@ struct node_worker {
     bool joined_before;           /* in this round */
     bool pinged;                  /* all shards, before it leaves */
     bool stays;                   /* it does not leave yet */
+    bool tick_unsure;             /* the newest tick was given up, and shard 0 may be gone before it receives it */
     uint64_t crashes, rejoins, steps;
 };
 

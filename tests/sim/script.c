@@ -249,7 +249,7 @@ on_leaving(struct node_worker *w)
         }
         w->entered = true;
         sim_trace(w->sim, "w%u finishes at clock %" PRIu64, w->task, core_clock(w->core));
-        if (w->profile.cursors)
+        if (w->profile.cursors && !w->tick_unsure)
             ledger_settled(w->ledger, w->task, &w->cursor);
         ledger_finished(w->ledger, w->task, w->round);
         core_goodbye(w->core);

@@ -113,6 +113,8 @@ script_results_collect(struct node_worker *w, struct worker_op *o)
         collect_push(w, o, code);
     else if (o->kind == WORKER_BARRIER && code == PS_OK)
         ledger_barrier_passed(w->ledger, w->task, w->round, o->barrier);
+    else if (o->kind == WORKER_TICK)
+        w->tick_unsure = code != PS_OK;
     else if (o->kind == WORKER_SET && code == PS_OK)
         ledger_set_done(w->ledger, o->set);
     script_op_free(w, o);
