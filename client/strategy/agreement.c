@@ -127,6 +127,7 @@ hand_over(ps_strategy *s, uint32_t from, struct ps_error *e)
         size_t elements = (size_t)s->vars[i]->elements;
         int64_t version = (int64_t)l->version;
 
+        l->calm = false; /* its slots are written here */
         err = ps_group_broadcast(a->group, c->values[i], elements, PS_F32, from, NULL, e);
         for (uint32_t k = 0; err == PS_OK && k < l->slots; k++)
             err = ps_group_broadcast(a->group, l->slot[k], elements, PS_F32, from, NULL, e);

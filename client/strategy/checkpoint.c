@@ -249,6 +249,7 @@ get_variable(ps_strategy *s, size_t i, const struct checkpoint_files *files, str
         return ps_fail(e, PS_ERR_DATA, "the checkpoint's files lack tensors of variable '%s'", v->name);
     err = checkpoint_read(files->fd[CHECKPOINT_WEIGHTS], checkpoint_file_name(CHECKPOINT_WEIGHTS), s->copy[0].values[i],
                           len, at.weights, e);
+    l->calm = false;
     for (uint32_t k = 0; err == PS_OK && k < l->slots; k++)
         err = checkpoint_read(files->fd[CHECKPOINT_SLOTS], checkpoint_file_name(CHECKPOINT_SLOTS), l->slot[k], len,
                               at.slot[k], e);

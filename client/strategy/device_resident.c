@@ -236,6 +236,7 @@ fetch_slots(ps_strategy *s, struct ps_error *e)
     for (size_t i = 0; i < s->vars_len; i++) {
         struct local_optimizer *l = s->copy[0].optimizer[i];
 
+        l->calm = false;
         for (uint32_t j = 0; err == PS_OK && j < l->slots; j++)
             err =
                 ps_device_download(r->device, l->slot[j], slot_of(s, r, i, j), s->vars[i]->elements * sizeof(float), e);

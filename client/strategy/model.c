@@ -205,6 +205,7 @@ static void
 spread_optimizer(const struct local_optimizer *from, struct local_optimizer *to)
 {
     to->version = from->version;
+    to->calm = from->calm;
     for (uint32_t k = 0; k < from->slots; k++)
         memcpy(to->slot[k], from->slot[k], from->layout.elements * sizeof(float));
 }
@@ -263,8 +264,11 @@ strategy_update(ps_strategy *s, float scale, struct ps_error *e)
         replica_threads_run(s->threads, update_copy, &u);
     else
         update_copy(&u, 0);
+    /* The same gradient, on the same values: they differ only where one had no memory. */
     for (uint32_t k = 1; k < s->copies; k++)
-        ps_assert(u.err[k] == u.err[0]); /* the same gradient, on the same values */
+        if (u.err[k] != u.err[0])
+            return ps_fail(e, PS_ERR_NOMEM, "no memory for the update of replica %u: the replicas differ now",
+                           u.err[k] == PS_ERR_NOMEM ? k : 0);
     if (u.err[0] != PS_OK && e != NULL)
         *e = u.error;
     return u.err[0];

@@ -11,7 +11,8 @@
  * shard's, clipping by a block's norm included: a worker that steps here ends where one that pushes to shards, alone or
  * with others whose mean the gradient is, would have ended.
  *
- * One object per array. It allocates only in init(). One thread at a time. */
+ * One object per array. It allocates in init(), and in a step with numbers so large that it may be refused. One thread
+ * at a time. */
 #ifndef CLIENT_CORE_SHARDS_LOCAL_OPTIMIZER_H
 #define CLIENT_CORE_SHARDS_LOCAL_OPTIMIZER_H
 
@@ -29,6 +30,7 @@ struct local_optimizer {
     float *slot[LAYOUT_SLOTS_MAX]; /* [layout.elements], 64-byte aligned */
     float *aside;                  /* the largest block's weights, where those of the caller are not aligned */
     bool allow_nonfinite;          /* gradients with NaN or Inf are applied instead of refused */
+    bool calm; /* the slots are OPTIMIZER_CALM; false: not known, as when others have written them */
 };
 
 /* elements: at least 1. INVALID as a declaration would be, NOMEM; *l is finished then. */
@@ -52,7 +54,8 @@ struct local_step {
 
 /* One update of each of n arrays. weights[i], grads[i]: [l[i]->layout.elements] f32, 4-byte aligned (64 is faster for
  * weights); grads are read only. All or nothing: NONFINITE, and no array has changed, when a gradient of one that
- * refuses that, or the norm, is not finite; it names the array by its place in the list. */
+ * refuses that, or the norm, is not finite, or when weights or slots would not be; it names the array by its place in
+ * the list. NOMEM: no memory to keep what there was before an update that may be refused. */
 enum ps_err local_optimizer_step(size_t n, struct local_optimizer *const l[], const struct local_step *step,
                                  float *const weights[], const float *const grads[], struct ps_error *e) PS_MUST_USE;
 

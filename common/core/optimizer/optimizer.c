@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/core/codec/half.h"
 #include "common/core/model/power.h"
 #include "common/core/model/schedule.h"
 #include "common/core/optimizer/optimizer_isa.h"
@@ -272,6 +273,27 @@ optimizer_is_aligned(const struct optimizer_arrays *a, uint32_t slots)
     return all % LAYOUT_ALIGN == 0;
 }
 
+/* Some weight, slot or element of the gradient is large. */
+static enum optimizer_magnitude
+optimizer_magnitude_of_result(size_t n, bool finite_gradient, const struct optimizer_arrays *to, uint32_t slots)
+{
+    bool finite = finite_gradient && optimizer_finite(n, to->weights);
+
+    for (uint32_t k = 0; k < slots && finite; k++)
+        finite = optimizer_finite(n, to->slot[k]);
+    return finite ? OPTIMIZER_LARGE : OPTIMIZER_NONFINITE;
+}
+
+static bool
+optimizer_halves_finite(size_t n, const uint16_t *grad)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(half_to_float(grad[i])))
+            return false;
+    return true;
+}
+
+/* True: all is calm. */
 static bool
 optimizer_apply_kernels(const optimizer_kernel update[], const struct ps_optimizer *o,
                         const struct optimizer_when *when, float scale, size_t n, const void *grad,
@@ -285,20 +307,37 @@ optimizer_apply_kernels(const optimizer_kernel update[], const struct ps_optimiz
     return update[o->kind](&s, n, grad, from, to, stream);
 }
 
-bool
+enum optimizer_magnitude
 optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
                 const float *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)
 {
     if (o->clip.kind == PS_CLIP_BLOCK_NORM)
         scale = optimizer_clip_block(&o->clip, scale, optimizer_norm(n, grad));
-    return optimizer_apply_kernels(optimizer_kernels_chosen()->update, o, when, scale, n, grad, from, to, stream);
+    if (optimizer_apply_kernels(optimizer_kernels_chosen()->update, o, when, scale, n, grad, from, to, stream))
+        return OPTIMIZER_CALM;
+    return optimizer_magnitude_of_result(n, optimizer_finite(n, grad), to, optimizer_slots(o));
 }
 
-bool
+enum optimizer_magnitude
 optimizer_apply_half(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
                      const uint16_t *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to,
                      bool stream)
 {
     ps_assert(o->clip.kind != PS_CLIP_BLOCK_NORM);
-    return optimizer_apply_kernels(optimizer_kernels_chosen()->update_half, o, when, scale, n, grad, from, to, stream);
+    if (optimizer_apply_kernels(optimizer_kernels_chosen()->update_half, o, when, scale, n, grad, from, to, stream))
+        return OPTIMIZER_CALM;
+    return optimizer_magnitude_of_result(n, optimizer_halves_finite(n, grad), to, optimizer_slots(o));
+}
+
+/* With these bounds no rule's results or intermediate values come near 2^127: a gradient with its penalty is below
+ * 2^51, its square below 2^102, and what a rule takes off a weight below 2^14 * 2^10 * 2^51 * 2^34. FTRL divides by a
+ * root that may be as small as its accumulator, and Adadelta squares a quotient. */
+bool
+optimizer_keeps_finite(const struct ps_optimizer *o, const struct optimizer_when *when)
+{
+    if (o->kind == PS_FTRL || o->kind == PS_ADADELTA || fabs(optimizer_rate(o, when)) > 0x1p10)
+        return false;
+    return (!optimizer_uses(o->kind, PARAMETER_epsilon) || o->epsilon >= 0x1p-34) &&
+           (!optimizer_uses(o->kind, PARAMETER_beta1) || 1 - o->beta1 >= 0x1p-14) && o->l2 <= 0x1p10 &&
+           o->weight_decay <= 0x1p10;
 }

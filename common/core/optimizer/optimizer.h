@@ -84,18 +84,36 @@ void optimizer_start(const struct ps_optimizer *o, size_t n, const struct optimi
 /* The learning rate of that update, by the schedule. */
 double optimizer_rate(const struct ps_optimizer *o, const struct optimizer_when *when);
 
+/* How large numbers are: what could make an update of a block not finite, and what cannot. */
+enum optimizer_magnitude {
+    OPTIMIZER_NONFINITE = 0, /* some are NaN or Inf */
+    OPTIMIZER_LARGE,         /* finite */
+    OPTIMIZER_CALM           /* below 2^OPTIMIZER_STATE_POWER; of gradients, below 2^OPTIMIZER_GRADIENT_POWER */
+};
+#define OPTIMIZER_STATE_POWER    40
+#define OPTIMIZER_GRADIENT_POWER 20
+
 /* One update. grad: [n] f32, at least 4-byte aligned, multiplied by scale first. from and to may be the same arrays (in
- * place) or must not overlap. stream: use non-temporal stores (out of place and larger than the cache). False: grad
- * holds NaN or Inf; `to` is then written nevertheless, and the caller discards it. */
-bool optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
-                     const float *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to,
-                     bool stream);
+ * place) or must not overlap. stream: use non-temporal stores (out of place and larger than the cache). Returns the
+ * magnitude of the weights and slots after it. OPTIMIZER_NONFINITE: grad holds NaN or Inf, or a weight or slot
+ * overflows; `to` is then written nevertheless, and the caller discards it. */
+enum optimizer_magnitude optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when, float scale,
+                                         size_t n, const float *grad, const struct optimizer_arrays *from,
+                                         const struct optimizer_arrays *to, bool stream);
 
 /* The same of a gradient that is [n] float16 (half.h), at least 2-byte aligned: the same bits as of what it decodes to.
  * Not with PS_CLIP_BLOCK_NORM. */
-bool optimizer_apply_half(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
-                          const uint16_t *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to,
-                          bool stream);
+enum optimizer_magnitude optimizer_apply_half(const struct ps_optimizer *o, const struct optimizer_when *when,
+                                              float scale, size_t n, const uint16_t *grad,
+                                              const struct optimizer_arrays *from, const struct optimizer_arrays *to,
+                                              bool stream);
+
+/* Whether one update of a calm block by a calm gradient, multiplied by at most 1, is finite whatever they hold. */
+bool optimizer_keeps_finite(const struct ps_optimizer *o, const struct optimizer_when *when);
+
+/* Of a gradient, or of first values. x: 4-byte aligned. */
+enum optimizer_magnitude optimizer_magnitude_of_gradient(size_t n, const float *x);
+enum optimizer_magnitude optimizer_magnitude_of_state(size_t n, const float *x);
 
 /* False when any of x[0..n) is NaN or Inf. x: 4-byte aligned. */
 bool optimizer_finite(size_t n, const float *x);

@@ -63,7 +63,27 @@ optimizer_isa(void)
 bool
 optimizer_finite(size_t n, const float *x)
 {
-    return optimizer_kernels_chosen()->finite(n, x);
+    return optimizer_kernels_chosen()->below(n, x, OPTIMIZER_CARRY_INF);
+}
+
+static enum optimizer_magnitude
+optimizer_magnitude_of(size_t n, const float *x, uint32_t carry)
+{
+    if (optimizer_kernels_chosen()->below(n, x, carry))
+        return OPTIMIZER_CALM;
+    return optimizer_finite(n, x) ? OPTIMIZER_LARGE : OPTIMIZER_NONFINITE;
+}
+
+enum optimizer_magnitude
+optimizer_magnitude_of_gradient(size_t n, const float *x)
+{
+    return optimizer_magnitude_of(n, x, OPTIMIZER_CARRY_GRADIENT);
+}
+
+enum optimizer_magnitude
+optimizer_magnitude_of_state(size_t n, const float *x)
+{
+    return optimizer_magnitude_of(n, x, OPTIMIZER_CARRY_STATE);
 }
 
 void

@@ -5,11 +5,18 @@
 
 #include "common/core/optimizer/optimizer_row.h"
 
+/* Added to the bits of a float without its sign, these carry into the sign bit from 2^power on; or where it is NaN or
+ * Inf. */
+#define OPTIMIZER_CARRY(power)   (0x80000000u - ((127u + (power)) << 23))
+#define OPTIMIZER_CARRY_INF      OPTIMIZER_CARRY(128)
+#define OPTIMIZER_CARRY_STATE    OPTIMIZER_CARRY(OPTIMIZER_STATE_POWER)
+#define OPTIMIZER_CARRY_GRADIENT OPTIMIZER_CARRY(OPTIMIZER_GRADIENT_POWER)
+
 struct optimizer_kernels {
-    const char *name;                                 /* "avx2" */
-    optimizer_kernel update[PS_OPTIMIZER_KINDS];      /* grad is [n] f32 */
-    optimizer_kernel update_half[PS_OPTIMIZER_KINDS]; /* [n] float16 */
-    bool (*finite)(size_t n, const float *x);
+    const char *name;                                        /* "avx2" */
+    optimizer_kernel update[PS_OPTIMIZER_KINDS];             /* grad is [n] f32 */
+    optimizer_kernel update_half[PS_OPTIMIZER_KINDS];        /* [n] float16 */
+    bool (*below)(size_t n, const float *x, uint32_t carry); /* all of them are below the limit */
     double (*square_sum)(size_t n, const float *x);
     void (*sum)(size_t n, size_t k, const float *const x[], float *sum);
 };

@@ -16,8 +16,11 @@
  * clang obeys the pragma below, gcc only -ffp-contract=off, so all files that include this one must be built with that
  * flag (AVX-512 and arm64 have fused instructions without further flags). test_optimizer.c fails without it.
  *
- * Finite check: an element whose exponent bits are all ones is NaN or Inf; adding one to the exponent then carries into
- * the sign bit. The sums are or-ed together and tested once, after the loop. */
+ * Range checks: an element's bits without the sign, as a whole number, rise with its magnitude, and those of NaN and
+ * Inf are the highest. In an update the largest of them is kept and tested once, after the loop. It is the results that
+ * are checked: a gradient that is NaN or Inf makes one so, unless it is clipped before. Where elements are only looked
+ * at, adding a constant to these bits carries into the sign bit from a limit on (optimizer_isa.h); the sums are or-ed.
+ */
 #ifndef KERNEL_TABLE
 #error "define KERNEL_LANES, KERNEL_ISA and KERNEL_TABLE first"
 #endif
@@ -39,6 +42,7 @@
 #define KERNEL_AHEAD_BYTES 256
 
 typedef float floats_anywhere __attribute__((vector_size(KERNEL_LANES * 4), may_alias, aligned(4)));
+typedef int32_t signed_words __attribute__((vector_size(KERNEL_LANES * 4)));
 
 static_assert(LAYOUT_ALIGN % sizeof(floats) == 0, "arrays of a block are aligned for whole vectors");
 
@@ -132,11 +136,11 @@ square_root(floats x)
 #endif
 }
 
-/* The sign bit of a lane is set when x is NaN or Inf there. */
+/* The sign bit of a lane is set when x is not below the limit that carry stands for. */
 KERNEL_INLINE words
-unfinite(floats x)
+carry_lanes(floats x, uint32_t carry)
 {
-    return ((words)x & 0x7fffffffu) + 0x00800000u;
+    return ((words)x & 0x7fffffffu) + carry;
 }
 
 KERNEL_INLINE bool
@@ -215,26 +219,55 @@ shape(const struct optimizer_step *s, bool shaped, floats g, struct lanes *x)
     return g;
 }
 
+/* In each lane the larger of a number and x's bits without the sign. */
+KERNEL_INLINE words
+larger_lanes(words most, floats x)
+{
+    words bits = (words)x & 0x7fffffffu;
+
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return (words)_mm512_max_epu32((__m512i)most, (__m512i)bits);
+#elif defined(__AVX2__) && KERNEL_LANES == 8
+    return (words)_mm256_max_epu32((__m256i)most, (__m256i)bits);
+#else
+    words mask = (words)((signed_words)most > (signed_words)bits); /* neither has the sign bit */
+
+    return (most & mask) | (bits & ~mask);
+#endif
+}
+
+KERNEL_INLINE words
+largest_lanes(words most, const struct lanes *x, uint32_t slots)
+{
+    most = larger_lanes(most, x->weights);
+    for (uint32_t k = 0; k < slots; k++)
+        most = larger_lanes(most, x->slot[k]);
+    return most;
+}
+
 /* The last n < KERNEL_LANES elements from i on. Nothing past them is read or written; the lanes without an element
  * compute on zeros. */
 KERNEL_INLINE words
 run_rest(const struct optimizer_step *s, size_t i, size_t n, const void *grad, bool half,
          const struct optimizer_arrays *from, const struct optimizer_arrays *to, uint32_t slots, bool shaped,
-         kernel_rule rule)
+         kernel_rule rule, words most)
 {
     struct lanes x = {0};
     floats g = load_grad_rest(grad, half, i, n);
-    words bad;
 
     memcpy(&x.weights, from->weights + i, n * sizeof(float));
     for (uint32_t k = 0; k < slots; k++)
         memcpy(&x.slot[k], from->slot[k] + i, n * sizeof(float));
-    bad = unfinite(g);
+    if (shaped)
+        most = larger_lanes(most, g);
     rule(s, slots, shape(s, shaped, g, &x), &x);
     memcpy(to->weights + i, &x.weights, n * sizeof(float));
-    for (uint32_t k = 0; k < slots; k++)
+    memset((float *)&x.weights + n, 0, (KERNEL_LANES - n) * sizeof(float));
+    for (uint32_t k = 0; k < slots; k++) {
         memcpy(to->slot[k] + i, &x.slot[k], n * sizeof(float));
-    return bad;
+        memset((float *)&x.slot[k] + n, 0, (KERNEL_LANES - n) * sizeof(float));
+    }
+    return largest_lanes(most, &x, slots);
 }
 
 KERNEL_INLINE bool
@@ -245,23 +278,25 @@ run_loop(const struct optimizer_step *step, size_t n, const void *grad, bool hal
     /* Copies that no store through a float pointer can change: they stay in registers. */
     const struct optimizer_step s = *step;
     const struct optimizer_arrays from = *from_arrays, to = *to_arrays;
-    words bad = {0};
+    words most = {0};
     size_t i;
 
     for (i = 0; i + KERNEL_LANES <= n; i += KERNEL_LANES) {
         floats g = load_grad(grad, half, i);
         struct lanes x;
 
-        bad |= unfinite(g);
+        if (shaped)
+            most = larger_lanes(most, g);
         if (put == store_streamed) /* known where this is inlined */
             ask_ahead(&from, slots, i);
         load_lanes(&x, &from, slots, i);
         rule(&s, slots, shape(&s, shaped, g, &x), &x);
         store_lanes(&x, &to, slots, i, put);
+        most = largest_lanes(most, &x, slots);
     }
     if (i < n)
-        bad |= run_rest(&s, i, n - i, grad, half, &from, &to, slots, shaped, rule);
-    return !any_sign(bad);
+        most = run_rest(&s, i, n - i, grad, half, &from, &to, slots, shaped, rule, most);
+    return !any_sign(most + OPTIMIZER_CARRY_STATE);
 }
 
 /* Whether anything is shaped and how to store become constants here, and so the loop is straight. */
@@ -269,15 +304,15 @@ KERNEL_INLINE bool
 run(const struct optimizer_step *s, size_t n, const void *grad, bool half, const struct optimizer_arrays *from,
     const struct optimizer_arrays *to, uint32_t slots, kernel_rule rule, bool stream)
 {
-    bool finite;
+    bool calm;
 
     if (!stream)
         return s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store)
                          : run_loop(s, n, grad, half, from, to, slots, false, rule, store);
-    finite = s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store_streamed)
-                       : run_loop(s, n, grad, half, from, to, slots, false, rule, store_streamed);
+    calm = s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store_streamed)
+                     : run_loop(s, n, grad, half, from, to, slots, false, rule, store_streamed);
     stream_done();
-    return finite;
+    return calm;
 }
 
 #define KERNEL(NAME, name, number)                                                                                     \
@@ -309,22 +344,22 @@ run(const struct optimizer_step *s, size_t n, const void *grad, bool half, const
 PS_OPTIMIZER_LIST(KERNEL)
 
 static bool
-all_finite(size_t n, const float *x)
+all_below(size_t n, const float *x, uint32_t carry)
 {
     words bad = {0}, more = {0}; /* two chains: two loads a cycle */
     floats rest = {0};
     size_t i;
 
     for (i = 0; i + 2 * KERNEL_LANES <= n; i += 2 * KERNEL_LANES) {
-        bad |= unfinite(load_anywhere(x + i));
-        more |= unfinite(load_anywhere(x + i + KERNEL_LANES));
+        bad |= carry_lanes(load_anywhere(x + i), carry);
+        more |= carry_lanes(load_anywhere(x + i + KERNEL_LANES), carry);
     }
     if (i + KERNEL_LANES <= n) {
-        bad |= unfinite(load_anywhere(x + i));
+        bad |= carry_lanes(load_anywhere(x + i), carry);
         i += KERNEL_LANES;
     }
     memcpy(&rest, x + i, (n - i) * sizeof(float));
-    return !any_sign(bad | more | unfinite(rest));
+    return !any_sign(bad | more | carry_lanes(rest, carry));
 }
 
 /* The sum of squares in double: element i goes into partial sum i mod 16, and those are added in order, so that all
@@ -399,7 +434,7 @@ const struct optimizer_kernels KERNEL_TABLE = {
             PS_OPTIMIZER_LIST(KERNEL_ROW)
 #undef KERNEL_ROW
         },
-    .finite = all_finite,
+    .below = all_below,
     .square_sum = square_sum,
     .sum = sum_arrays,
 };

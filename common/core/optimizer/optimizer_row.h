@@ -59,7 +59,8 @@ struct optimizer_step {
     _Alignas(8) unsigned char own[OPTIMIZER_STEP_MAX]; /* struct <name>_step */
 };
 
-/* See optimizer_apply() for the arrays. Returns false when grad holds NaN or Inf. */
+/* See optimizer_apply() for the arrays. False: some weight, slot or, where it is shaped, element of grad may be NaN,
+ * Inf or not below 2^OPTIMIZER_STATE_POWER. */
 typedef bool (*optimizer_kernel)(const struct optimizer_step *s, size_t n, const void *grad,
                                  const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream);
 

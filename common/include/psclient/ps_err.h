@@ -30,7 +30,7 @@ extern "C" {
     X(NOT_FOUND,       10, "no such variable, block or job")                                              \
     X(MISMATCH,        11, "declared before with a different definition")                                 \
     X(SHAPE,           12, "the payload does not match the declared shape")                               \
-    X(NONFINITE,       13, "the gradient holds NaN or Inf")                                               \
+    X(NONFINITE,       13, "the gradient holds NaN or Inf, or weights would overflow")                                               \
     X(STALE,           14, "the push was dropped: its age passed the cutoff")                             \
     X(LATE,            15, "the push was dropped: its step already had its gradients")                    \
     X(SEQUENCE,        16, "a sequence number was skipped")                                               \

@@ -81,7 +81,8 @@ ref_locate(const struct shard *s, struct variable *v, uint32_t block, struct blo
     out->variable = v;
     out->block = &v->blocks[placement_index(v->start, block, s->config.shards)];
     out->number = block;
-    out->fresh = out->moved = out->asked = false;
+    out->fresh = out->moved = out->asked = out->calm = out->undoable = out->applied = false;
+    out->before.value = NULL;
     out->old = out->place = NULL;
 }
 

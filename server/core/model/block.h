@@ -26,6 +26,7 @@ struct block {
     uint8_t generation;          /* of the key that its newest value is under: 0 or 1 */
     bool left;                   /* an older value is under the other key (save.h) */
     bool loaded;                 /* it was in the store at the start */
+    bool calm;                   /* its last update left it OPTIMIZER_CALM; false: not known */
 };
 
 /* A block that an event names. */
@@ -39,9 +40,19 @@ struct block_ref {
     bool fresh;      /* turn_touch() gave it a new place in this event */
     bool moved;      /* and that under its other key */
     bool asked;      /* the push asks for the new value, which leaves right after the turn; of no matter in sync */
+    bool calm;       /* the gradient was looked at, and is OPTIMIZER_CALM */
+    bool undoable;   /* update_undo() may be called: other blocks of the event may be refused after it */
+    bool applied;    /* by update_apply(), and not undone */
+    float scale;     /* of its gradient, and */
+    uint64_t age;    /* the updates since it was pulled: push.c's */
     struct layout_block cut; /* dense.c's */
     const uint8_t *old;      /* value before, from turn_touch() */
     uint8_t *place;          /* value after */
+    struct {                 /* update.c's: what update_undo() puts back */
+        uint64_t version, clock;
+        bool calm;
+        uint8_t *value; /* of an update in place, which may be refused; NULL: none */
+    } before;
 };
 
 static inline size_t

@@ -177,10 +177,10 @@ dense_takes_halves(const struct variable *v)
     return v->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
 }
 
-static bool
-dense_finite(const struct block_ref *ref, const float *gradient)
+static enum optimizer_magnitude
+dense_magnitude(const struct block_ref *ref, const float *gradient)
 {
-    return optimizer_finite(ref->cut.len, gradient);
+    return optimizer_magnitude_of_gradient(ref->cut.len, gradient);
 }
 
 static float
@@ -192,10 +192,19 @@ dense_element(const struct gradient *g, uint32_t i)
 static enum ps_err
 dense_nonfinite(const struct block_ref *ref, const struct gradient *gradient, struct ps_error *e)
 {
-    uint32_t i = 0;
+    uint32_t i = 0, largest = 0;
 
-    while (i + 1 < ref->cut.len && isfinite(dense_element(gradient, i)))
+    while (i < ref->cut.len && isfinite(dense_element(gradient, i))) {
+        if (fabsf(dense_element(gradient, i)) > fabsf(dense_element(gradient, largest)))
+            largest = i;
         i++;
+    }
+    if (i == ref->cut.len)
+        return ps_fail(
+            e, PS_ERR_NONFINITE,
+            "the gradient for variable '%.64s' would make its weights or slots overflow: its largest element "
+            "is %g, at %" PRIu64,
+            ref->variable->name, (double)dense_element(gradient, largest), ref->cut.first + largest);
     return ps_fail(e, PS_ERR_NONFINITE, "the gradient for variable '%.64s' is %g at element %" PRIu64,
                    ref->variable->name, (double)dense_element(gradient, i), ref->cut.first + i);
 }
@@ -221,20 +230,23 @@ dense_apply(const struct block_ref *ref, const struct gradient *gradient, const 
     bool out_of_place = ref->place != ref->old;
     bool stream = u->stream && out_of_place && ref->cut.size_class > 0;
     struct optimizer_arrays from, to;
-    bool finite;
+    enum optimizer_magnitude after;
 
     dense_arrays(&from, ref->old, ref);
     dense_arrays(&to, ref->place, ref);
     if (gradient->halves != NULL)
-        finite =
+        after =
             optimizer_apply_half(&v->optimizer, &u->when, u->scale, ref->cut.len, gradient->halves, &from, &to, stream);
     else
-        finite = optimizer_apply(&v->optimizer, &u->when, u->scale, ref->cut.len, gradient->values, &from, &to, stream);
-    if (!finite && v->refuse_nonfinite) {
-        ps_assert(out_of_place);
-        memcpy(ref->place, ref->old, MUTATION(REFUSED_LEAVES_TRACE) ? sizeof(struct block_head) : ref->size);
+        after = optimizer_apply(&v->optimizer, &u->when, u->scale, ref->cut.len, gradient->values, &from, &to, stream);
+    if (after == OPTIMIZER_NONFINITE && v->refuse_nonfinite) {
+        const uint8_t *before = out_of_place ? ref->old : ref->before.value;
+
+        ps_assert(before != NULL);
+        memcpy(ref->place, before, MUTATION(REFUSED_LEAVES_TRACE) ? sizeof(struct block_head) : ref->size);
         return false;
     }
+    ref->block->calm = after == OPTIMIZER_CALM;
     dense_put_head(ref, u->when.version, u->clock);
     return true;
 }
@@ -321,7 +333,7 @@ const struct variable_kind kind_dense = {
     .room = dense_room,
     .apply_checks = dense_apply_checks,
     .takes_halves = dense_takes_halves,
-    .finite = dense_finite,
+    .magnitude = dense_magnitude,
     .nonfinite = dense_nonfinite,
     .apply = dense_apply,
     .carry = dense_carry,

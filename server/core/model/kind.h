@@ -19,7 +19,7 @@
  *     key         key                     turn, save, data_open
  *     values      fill, load, loaded      block, catalog
  *                 pulled                  data_open
- *     check       room, finite ...        push_check, sync_step_close, replay
+ *     check       room, magnitude ...     push_check, replay
  *     apply       apply, carry, sum       update, sync_step_close
  *     walk        values, nth, index      block, save, save_left, save_keeps, restore_fill
  *                 restore                 restore_fill
@@ -94,13 +94,15 @@ struct variable_kind {
     /* Whether apply() takes float16 as it came. */
     bool (*takes_halves)(const struct variable *v);
 
-    /* gradient: [ref->values] f32. PS_ERR_NONFINITE, with the first element that is no number. */
-    bool (*finite)(const struct block_ref *ref, const float *gradient);
+    /* gradient: [ref->values] f32. PS_ERR_NONFINITE: the first element that is no number, or, where all are, that the
+     * update would overflow. */
+    enum optimizer_magnitude (*magnitude)(const struct block_ref *ref, const float *gradient);
     enum ps_err (*nonfinite)(const struct block_ref *ref, const struct gradient *gradient, struct ps_error *e);
 
     /* ---- Apply ---- */
 
-    /* From ref->old to ref->place, with the head that it then has. False: see update.h; the value is as it was. */
+    /* From ref->old to ref->place, with the head that it then has. False: see update.h; the value is as it was: in
+     * place it comes from ref->before.value, which is there where the update may be refused. */
     bool (*apply)(const struct block_ref *ref, const struct gradient *gradient, const struct kind_update *u);
 
     /* The same value with the version and the clock of ref->block. */

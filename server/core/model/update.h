@@ -4,6 +4,7 @@
 #define SERVER_CORE_MODEL_UPDATE_H
 
 #include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct shard;
 struct block_ref;
@@ -16,14 +17,27 @@ struct gradient {
 };
 
 /* Apply after turn_touch(). gradient: [ref->values]; halves not in place, nor where the variable clips by the block's
- * norm. clock: the block's clock after it. The version rises by one. False: the gradient is not finite and the variable
- * refuses that; only out of place, and the block is as it was. In place the caller has checked before. */
-bool update_apply(struct shard *s, const struct block_ref *ref, const struct gradient *gradient, float scale,
-                  uint64_t clock);
+ * norm. clock: the block's clock after it. The version rises by one.
+ *
+ * PS_ERR_NONFINITE: the gradient is not finite, or a weight or slot would not be, and the variable refuses that; the
+ * block is as it was. In place its value before is kept aside for that, unless the update is safe. PS_ERR_NOMEM: there
+ * is no memory to keep it; the block is as it was. */
+enum ps_err update_apply(struct shard *s, struct block_ref *ref, const struct gradient *gradient, float scale,
+                         uint64_t clock) PS_MUST_USE;
 
 /* The same by the clock that the schedule goes by, when it is not that of now. */
-bool update_apply_at(struct shard *s, const struct block_ref *ref, const struct gradient *gradient, float scale,
-                     uint64_t clock, uint64_t when_clock);
+enum ps_err update_apply_at(struct shard *s, struct block_ref *ref, const struct gradient *gradient, float scale,
+                            uint64_t clock, uint64_t when_clock) PS_MUST_USE;
+
+/* Whether the update cannot be refused: block and gradient are so small (ref->calm) that nothing overflows. */
+bool update_is_safe(const struct block_ref *ref, float scale, uint64_t when_clock);
+
+/* Takes an update back, in the same event, for which ref->undoable was set. Of several of one block the last one first.
+ * One that was not applied loses its place: turn_untouch(). */
+void update_undo(struct shard *s, struct block_ref *ref);
+
+/* What was kept aside for update_undo() is not needed any more. */
+void update_forget(struct block_ref *ref);
 
 /* The clock that the schedule of an update goes by: in sync the step that it closes, elsewhere how far all have come.
  */

@@ -209,15 +209,17 @@ replay_apply_update(struct shard *s, const Psd__RedoRecord *m, size_t i, const f
         return replay_damaged(s->replay, e, "has fewer gradients than its blocks need");
     *bytes -= block_gradient_bytes(&ref);
     if (!isfinite(m->scale[i]) || (job_is_sync(ref.variable->job) ? clock == 0 || clock > CLOCK_MAX : clock != 0) ||
-        (ref.variable->refuse_nonfinite && !ref.variable->kind->finite(&ref, gradient)))
+        (ref.variable->refuse_nonfinite && ref.variable->kind->magnitude(&ref, gradient) == OPTIMIZER_NONFINITE))
         return replay_damaged(s->replay, e, "has numbers that cannot be");
     if ((err = replay_reserve(s, ref.size, e)) != PS_OK)
         return err;
     if ((err = turn_touch(s, &ref)) != PS_OK)
         return ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
-    update_apply_at(s, &ref, &(struct gradient){.values = gradient}, m->scale[i], clock,
-                    job_is_sync(ref.variable->job) ? update_when(ref.variable, clock) : m->when_clock);
-    return PS_OK;
+    err = update_apply_at(s, &ref, &(struct gradient){.values = gradient}, m->scale[i], clock,
+                          job_is_sync(ref.variable->job) ? update_when(ref.variable, clock) : m->when_clock);
+    if (err == PS_ERR_NOMEM)
+        return ps_fail(e, err, "no memory to replay the redo log");
+    return PS_OK; /* an update that overflows was refused by this psd, and taken by those before it */
 }
 
 static enum ps_err

@@ -81,32 +81,100 @@ count_data(struct shard *s, struct session *session, const Psd__Push *m, const s
     data_steps_count(s, session, &span, ref);
 }
 
+/* Whether an update of some block may be refused, when others of the same push are applied already. A block that is
+ * named twice is not as safe as it was before: where blocks are named in rising order, none is. */
 static bool
-apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t i, struct block_ref *ref,
+may_need_undo(const struct event_context *ctx, const Psd__Push *m)
+{
+    for (size_t i = 0; i < m->n_var && m->n_var > 1; i++) {
+        const struct block_ref *ref = &ctx->blocks[i];
+        bool rises =
+            i == 0 || m->var[i] > m->var[i - 1] || (m->var[i] == m->var[i - 1] && m->block[i] > m->block[i - 1]);
+
+        if (!rises || (!ref->counted && !update_is_safe(ref, push_scale(ref, m, i), update_when(ref->variable, 0))))
+            return true;
+    }
+    return false;
+}
+
+/* PS_ERR_NONFINITE, PS_ERR_NOMEM: refused. */
+static enum ps_err
+apply_block(struct shard *s, const Psd__Push *m, size_t i, struct block_ref *ref, const struct gradient *gradient)
+{
+    if (ref->counted)
+        return PS_OK;
+    ref->age = push_age(ref, m, i);
+    ref->scale = push_scale(ref, m, i);
+    if (ref->scale < 0) {
+        turn_untouch(s, ref); /* a block named twice may have grown too old in between */
+        return PS_OK;
+    }
+    return update_apply(s, ref, gradient, ref->scale, 0);
+}
+
+/* All blocks of the push are applied, or dropped as too old: log and count this one. */
+static bool
+count_block(struct shard *s, struct session *session, const Psd__Push *m, size_t i, const struct block_ref *ref,
             const struct gradient *gradient, uint32_t **codes)
 {
-    uint64_t age = push_age(ref, m, i);
-    float scale = push_scale(ref, m, i);
-
     if (ref->counted)
         return true;
-    if (scale < 0) {
-        turn_untouch(s, ref); /* a block named twice may have grown too old in between */
-        traffic_aged(s, session, ref->variable, age, false);
+    traffic_aged(s, session, ref->variable, ref->age, ref->scale >= 0);
+    if (ref->scale < 0)
         return drop_block(s, m, i, codes);
-    }
-    if (!update_apply(s, ref, gradient, scale, 0)) {
-        turn_unmove(s, ref);
-        return false;
-    }
     if (m->durable)
-        redo_update(s, ref, scale, update_when(ref->variable, 0), gradient->values, false);
+        redo_update(s, ref, ref->scale, update_when(ref->variable, 0), gradient->values, false);
     if (m->cursor != NULL)
         count_data(s, session, m, ref);
     update_count(s, ref, 1);
     traffic_pushed(&session->stats, 1, block_gradient_bytes(ref));
-    traffic_aged(s, session, ref->variable, age, true);
     return true;
+}
+
+/* Halves are of a single block. */
+static void
+next_gradient(struct gradient *gradient, const struct block_ref *ref)
+{
+    if (gradient->values != NULL)
+        gradient->values += ref->values;
+}
+
+/* This block is refused, and is as it was: none of the push's blocks is changed. */
+static void
+undo_others(struct shard *s, const struct event_context *ctx, const Psd__Push *m, size_t refused)
+{
+    for (size_t i = m->n_var; i-- > 0;) {
+        struct block_ref *ref = &ctx->blocks[i];
+
+        if (i == refused)
+            turn_unmove(s, ref);
+        else if (!ref->counted)
+            update_undo(s, ref);
+    }
+}
+
+static enum ps_err
+apply_all(struct shard *s, const struct event_context *ctx, const Psd__Push *m, struct ps_error *e)
+{
+    bool undoable = may_need_undo(ctx, m);
+    struct gradient gradient = ctx->gradients;
+    enum ps_err err = PS_OK;
+
+    for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK && err == PS_OK; i++) {
+        struct block_ref *ref = &ctx->blocks[i];
+
+        ref->undoable = undoable;
+        if ((err = apply_block(s, m, i, ref, &gradient)) == PS_OK) {
+            next_gradient(&gradient, ref);
+            continue;
+        }
+        undo_others(s, ctx, m, i);
+        err = err == PS_ERR_NONFINITE ? ref->variable->kind->nonfinite(ref, &gradient, e)
+                                      : ps_fail(e, err, "shard %u: no memory for an update", s->config.shard);
+    }
+    for (size_t i = 0; i < m->n_var && undoable; i++)
+        update_forget(&ctx->blocks[i]);
+    return err;
 }
 
 static enum ps_err
@@ -118,13 +186,12 @@ push_apply(struct shard *s, const struct event_context *ctx, struct session *ses
 
     if ((err = touch_all(s, ctx, m)) != PS_OK)
         return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
+    if ((err = apply_all(s, ctx, m, e)) != PS_OK)
+        return err;
     for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
-        struct block_ref *ref = &ctx->blocks[i];
-
-        if (!apply_block(s, session, m, i, ref, &gradient, codes))
-            return ref->variable->kind->nonfinite(ref, &gradient, e);
-        if (gradient.values != NULL) /* halves are of a single block */
-            gradient.values += ref->values;
+        if (!count_block(s, session, m, i, &ctx->blocks[i], &gradient, codes))
+            break; /* the turn has failed */
+        next_gradient(&gradient, &ctx->blocks[i]);
     }
     return PS_OK;
 }

@@ -147,11 +147,13 @@ check_finite(const struct shard *s, const struct event_context *ctx, const struc
     if (checked_by_kernel(s, ctx, job, m))
         return PS_OK;
     for (size_t i = 0; i < m->n_var; i++) {
-        const struct block_ref *ref = &ctx->blocks[i];
+        struct block_ref *ref = &ctx->blocks[i];
         const struct variable *v = ref->variable;
+        enum optimizer_magnitude m = v->refuse_nonfinite ? v->kind->magnitude(ref, gradient.values) : OPTIMIZER_LARGE;
 
-        if (v->refuse_nonfinite && !v->kind->finite(ref, gradient.values))
+        if (m == OPTIMIZER_NONFINITE)
             return v->kind->nonfinite(ref, &gradient, e);
+        ref->calm = m == OPTIMIZER_CALM;
         gradient.values += ref->values;
     }
     return PS_OK;

@@ -56,11 +56,21 @@ sync_step_take_gradient(struct sync_step *g, const float *gradient)
     return false;
 }
 
+/* False: the update is refused. */
 static bool
-sync_step_apply_one(struct shard *s, struct sync_step *g, const struct block_ref *ref, const float *gradient,
-                    uint64_t clock)
+sync_step_update(struct shard *s, struct block_ref *ref, const float *gradient, float scale, uint64_t clock)
 {
-    if (!update_apply(s, ref, &(struct gradient){.values = gradient}, 1, clock))
+    enum ps_err err = update_apply(s, ref, &(struct gradient){.values = gradient}, scale, clock);
+
+    if (err == PS_ERR_NOMEM)
+        turn_fail(s, err);
+    return err != PS_ERR_NONFINITE;
+}
+
+static bool
+sync_step_apply_one(struct shard *s, struct sync_step *g, struct block_ref *ref, const float *gradient, uint64_t clock)
+{
+    if (!sync_step_update(s, ref, gradient, 1, clock))
         return false;
     if (g->durable)
         redo_update(s, ref, 1, 0, gradient, sync_step_take_gradient(g, gradient));
@@ -69,7 +79,7 @@ sync_step_apply_one(struct shard *s, struct sync_step *g, const struct block_ref
 
 /* The mean of n gradients: the sum is taken here, the division is the update's scale. */
 static bool
-sync_step_apply_mean(struct shard *s, struct sync_step *g, const struct block_ref *ref, const float *const *gradients,
+sync_step_apply_mean(struct shard *s, struct sync_step *g, struct block_ref *ref, const float *const *gradients,
                      uint32_t n, uint64_t clock)
 {
     const struct variable_kind *kind = ref->variable->kind;
@@ -85,8 +95,7 @@ sync_step_apply_mean(struct shard *s, struct sync_step *g, const struct block_re
     }
     kind->sum(ref, n, gradients, sum);
     /* All of them were finite, but a sum may overflow. */
-    finite = ref->place != ref->old || !ref->variable->refuse_nonfinite || kind->finite(ref, sum);
-    finite = finite && update_apply(s, ref, &(struct gradient){.values = sum}, scale, clock);
+    finite = sync_step_update(s, ref, sum, scale, clock);
     if (finite && g->durable)
         redo_update(s, ref, scale, 0, sum, true);
     else
@@ -152,7 +161,9 @@ sync_step_why(enum ps_err err)
 {
     if (err == PS_OK)
         return NULL;
-    return err == PS_ERR_NONFINITE ? "the sum of the workers' gradients is not finite" : ps_strerror(err);
+    return err == PS_ERR_NONFINITE
+               ? "the sum of the workers' gradients is not finite, or would make weights or slots overflow"
+               : ps_strerror(err);
 }
 
 void

@@ -201,6 +201,32 @@ START_TEST(a_gradient_that_is_not_finite_changes_no_array)
 }
 END_TEST
 
+/* The square of 1e20 is Inf in float32; 3e38 * 1000 is as well. */
+START_TEST(a_finite_gradient_that_overflows_changes_no_array)
+{
+    static const char *const second[] = {"adam", "adagrad", "ftrl", "sgd:learning_rate=1000"};
+    struct local_step step = {.scale = 1};
+    struct local_optimizer_pair p, before;
+    struct ps_error error;
+    float slot;
+
+    pair_start(&p, "adam", second[_i]);
+    ck_assert_int_eq(local_optimizer_step(2, p.list, &step, p.weights, p.grads, NULL), PS_OK);
+    before = p;
+    slot = p.l[0].slot[1][0];
+    p.grad_b[1] = _i == 3 ? 3e38f : 1e20f;
+    ck_assert_int_eq(local_optimizer_step(2, p.list, &step, p.weights, p.grads, &error), PS_ERR_NONFINITE);
+    ck_assert_msg(strstr(error.text, "array 1") != NULL && strstr(error.text, "overflow") != NULL, "%s", error.text);
+    ck_assert_mem_eq(p.a, before.a, sizeof p.a);
+    ck_assert_mem_eq(p.b, before.b, sizeof p.b);
+    ck_assert(p.l[0].version == 1 && p.l[1].version == 1 && p.l[0].slot[1][0] == slot);
+    p.grad_b[1] = 1;
+    ck_assert_int_eq(local_optimizer_step(2, p.list, &step, p.weights, p.grads, NULL), PS_OK);
+    ck_assert(isfinite(p.b[1]));
+    pair_end(&p);
+}
+END_TEST
+
 START_TEST(a_norm_that_is_not_finite_changes_no_array)
 {
     struct local_step step = {.scale = 1, .norm = _i == 0 ? INFINITY : 0};
@@ -292,6 +318,7 @@ make_suite(void)
     tcase_add_loop_test(tc, the_norm_is_that_of_all_gradients_of_the_step, 0, 3);
     tcase_add_test(tc, one_that_does_not_clip_is_left_alone_by_the_norm);
     tcase_add_test(tc, a_gradient_that_is_not_finite_changes_no_array);
+    tcase_add_loop_test(tc, a_finite_gradient_that_overflows_changes_no_array, 0, 4);
     tcase_add_loop_test(tc, a_norm_that_is_not_finite_changes_no_array, 0, 2);
     tcase_add_test(tc, after_a_reset_it_goes_as_from_the_start);
     tcase_add_test(tc, what_it_keeps_can_be_carried_to_another_worker);

@@ -235,11 +235,13 @@ START_TEST(nan_and_inf_are_found_in_every_lane)
                     float before = grad[at];
 
                     grad[at] = poison[p];
-                    if (optimizer_update(k, &o, 1, 1, grad, &from, &to, p % 2 == 0) || k->finite(ns[l], grad))
+                    if (optimizer_update(k, &o, 1, 1, grad, &from, &to, p % 2 == 0) ||
+                        k->below(ns[l], grad, OPTIMIZER_CARRY_INF))
                         ck_abort_msg("%s: %f at %zu of %zu passed", k->name, (double)poison[p], at, ns[l]);
                     grad[at] = before;
                 }
-            ck_assert(optimizer_update(k, &o, 1, 1, grad, &from, &to, false) && k->finite(ns[l], grad));
+            ck_assert(optimizer_update(k, &o, 1, 1, grad, &from, &to, false) &&
+                      k->below(ns[l], grad, OPTIMIZER_CARRY_INF));
             check_fences(&to);
             free(from.memory);
             free(to.memory);
@@ -307,12 +309,83 @@ START_TEST(large_and_tiny_numbers_are_finite)
         for (size_t n = 0; n < ARRAY_LEN(x); n++) {
             for (size_t j = 0; j < n; j++)
                 x[j] = numbers[(j + n) % ARRAY_LEN(numbers)];
-            ck_assert(k->finite(n, x));
+            ck_assert(k->below(n, x, OPTIMIZER_CARRY_INF));
         }
 }
 END_TEST
 
-/* Only the gradient as sent counts: what is wrong in the weights or next to the gradient is not this push's fault. */
+/* Element `at` of n gets this gradient; whether the update is calm, finite, or neither. */
+static enum optimizer_magnitude
+magnitude_after(const struct ps_optimizer *o, size_t n, size_t at, float g, float weight)
+{
+    struct optimizer_kit_state s = state_new(n);
+    enum optimizer_magnitude m;
+    float grad[65];
+
+    optimizer_start(o, n, &s.arrays);
+    for (size_t i = 0; i < n; i++) {
+        s.arrays.weights[i] = 1;
+        grad[i] = 0.5f;
+    }
+    s.arrays.weights[at] = weight;
+    grad[at] = g;
+    m = optimizer_apply(o, &(struct optimizer_when){.version = 1}, 1, n, grad, &s.arrays, &s.arrays, false);
+    check_fences(&s);
+    free(s.memory);
+    return m;
+}
+
+/* The square of 1e20 is Inf in float32. */
+START_TEST(a_finite_gradient_that_overflows_weights_or_slots_is_found)
+{
+    static const size_t ns[] = {1, 7, 16, 33, 65};
+    struct ps_optimizer o = optimizer_example(_i);
+    bool squares = optimizer_slots(&o) > 0 && o.kind != PS_MOMENTUM && o.kind != PS_NESTEROV;
+
+    for (size_t l = 0; l < ARRAY_LEN(ns); l++)
+        for (size_t at = 0; at < ns[l]; at += 1 + ns[l] / 5) {
+            ck_assert_int_eq(magnitude_after(&o, ns[l], at, 1, 1), OPTIMIZER_CALM);
+            ck_assert_int_eq(magnitude_after(&o, ns[l], at, 1, 1e30f), OPTIMIZER_LARGE);
+            if (squares)
+                ck_assert_int_eq(magnitude_after(&o, ns[l], at, 1e20f, 1), OPTIMIZER_NONFINITE);
+            o.learning_rate = 1000;
+            ck_assert_int_eq(magnitude_after(&o, ns[l], at, 3e38f, 1), OPTIMIZER_NONFINITE);
+            o.learning_rate = optimizer_example(_i).learning_rate;
+        }
+}
+END_TEST
+
+/* Where optimizer_keeps_finite() says so, the largest calm numbers stay finite. */
+START_TEST(calm_numbers_stay_finite_where_it_is_said)
+{
+    static const float gradients[] = {0x1p19f, -0x1.fffffep19f, 0x1p-149f, 0};
+    static const float states[] = {0x1.fffffep39f, -0x1.fffffep39f, 1};
+    struct ps_optimizer o = optimizer_example(_i);
+    struct optimizer_when when = {.version = 1};
+    struct optimizer_kit_state s = state_new(1);
+
+    o.learning_rate = 0x1p10;
+    o.epsilon = 0x1p-34;
+    if (!optimizer_keeps_finite(&o, &when)) {
+        ck_assert(o.kind == PS_FTRL || o.kind == PS_ADADELTA);
+        free(s.memory);
+        return;
+    }
+    for (size_t g = 0; g < ARRAY_LEN(gradients); g++)
+        for (size_t w = 0; w < ARRAY_LEN(states); w++)
+            for (int filled = 0; filled < 2; filled++) {
+                optimizer_start(&o, 1, &s.arrays);
+                s.arrays.weights[0] = states[w];
+                for (uint32_t k = 0; k < optimizer_slots(&o) && filled; k++)
+                    s.arrays.slot[k][0] = 0x1.fffffep39f;
+                ck_assert_int_ne(optimizer_apply(&o, &when, 1, 1, &gradients[g], &s.arrays, &s.arrays, false),
+                                 OPTIMIZER_NONFINITE);
+            }
+    free(s.memory);
+}
+END_TEST
+
+/* What lies next to the gradient does not count. */
 START_TEST(neighbours_of_the_gradient_are_not_looked_at)
 {
     const struct optimizer_kernels *k;
@@ -321,8 +394,7 @@ START_TEST(neighbours_of_the_gradient_are_not_looked_at)
     float grad[7] = {NAN, 1, 2, 3, 4, 5, INFINITY};
 
     for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++) {
-        s.arrays.weights[2] = NAN;
-        ck_assert(k->finite(5, grad + 1));
+        ck_assert(k->below(5, grad + 1, OPTIMIZER_CARRY_INF));
         ck_assert(optimizer_update(k, &o, 1, 1, grad + 1, &s, &s, false));
     }
     free(s.memory);
@@ -416,6 +488,8 @@ make_suite(void)
     tcase_add_test(t, products_and_sums_are_not_fused);
     tcase_add_test(t, norm_has_the_same_bits_everywhere);
     tcase_add_loop_test(t, nan_and_inf_are_found_in_every_lane, 0, ARRAY_LEN(examples));
+    tcase_add_loop_test(t, a_finite_gradient_that_overflows_weights_or_slots_is_found, 0, PS_OPTIMIZER_KINDS);
+    tcase_add_loop_test(t, calm_numbers_stay_finite_where_it_is_said, 0, ARRAY_LEN(examples));
     tcase_add_loop_test(t, halves_are_taken_as_what_they_decode_to, 0, ARRAY_LEN(examples));
     tcase_add_test(t, large_and_tiny_numbers_are_finite);
     tcase_add_test(t, neighbours_of_the_gradient_are_not_looked_at);

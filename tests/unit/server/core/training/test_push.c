@@ -125,6 +125,95 @@ START_TEST(not_finite_gradient_changes_nothing)
 }
 END_TEST
 
+/* The square of 1e20 is Inf in float32. Out of place, and in place behind another push of the same turn. */
+START_TEST(a_finite_gradient_that_overflows_changes_nothing)
+{
+    static const enum ps_optimizer_kind kinds[] = {PS_ADAM, PS_ADAGRAD, PS_RMSPROP, PS_FTRL, PS_ADADELTA};
+    uint32_t var = push_start(kinds[_i]);
+    float good[4] = {1, 2, 3, 4}, bad[4] = {1, 1, 1e20f, 1}, out[4], before[4];
+    struct kit_answer *a;
+
+    push_gradient(1, var, good, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_read(&k, 1, var, 0, before, 4);
+    push_gradient(2, var, bad, 4);
+    a = kit_expect(&k, 1, MSG_ACK);
+    ck_assert_uint_eq(a->msg.u.ack->code[0], PS_ERR_NONFINITE);
+    ck_assert_ptr_nonnull(strstr(a->msg.u.ack->error[0]->text, "overflow"));
+    ck_assert_ptr_nonnull(strstr(a->msg.u.ack->error[0]->text, "at 2"));
+    kit_answer_free(a);
+    ck_assert_uint_eq(kit_read(&k, 1, var, 0, out, 4), 1);
+    ck_assert_mem_eq(out, before, sizeof out);
+    k.hold = true;
+    push_gradient(3, var, good, 4);
+    push_gradient(4, var, bad, 4);
+    push_gradient(5, var, good, 4);
+    kit_turn(&k);
+    k.hold = false;
+    kit_drop_answers(&k, 1);
+    ck_assert_uint_eq(kit_read(&k, 1, var, 0, out, 4), 3);
+    for (int i = 0; i < 4; i++)
+        ck_assert(isfinite(out[i]) && out[i] != before[i]);
+}
+END_TEST
+
+/* In one turn with a push before, so that both blocks are updated in place; a block may be named twice. */
+START_TEST(a_block_that_overflows_refuses_the_whole_frame)
+{
+    Psd__Push m = PSD__PUSH__INIT;
+    uint32_t vars[2], var[3], block[3] = {0, 0, 0};
+    float good[6] = {1, 1, 1, 1, 1, 1}, bad[10] = {2, 2, 2, 2, 1, 1e20f, 3, 3, 3, 3}, out[4], one[4], two[2];
+    bool twice = _i % 2 == 1, held = _i >= 2;
+
+    kit_join(&k, 1, push_job(), 0);
+    vars[0] = kit_declare(&k, 1, "a", 4, PS_SGD);
+    vars[1] = kit_declare(&k, 1, "b", 2, PS_ADAM);
+    var[0] = vars[0];
+    var[1] = vars[1];
+    m.seq = 1;
+    m.n_var = m.n_block = 2;
+    m.var = var;
+    m.block = block;
+    k.hold = held;
+    kit_push_many(&k, 1, &m, good, 6);
+    if (twice) {
+        var[0] = vars[0];
+        var[1] = vars[0];
+        var[2] = vars[1];
+        bad[8] = 1;
+        bad[9] = 1e20f;
+    }
+    m.seq = 2;
+    m.n_var = m.n_block = twice ? 3 : 2;
+    if (twice)
+        bad[5] = 2;
+    kit_push_many(&k, 1, &m, bad, twice ? 10 : 6);
+    if (held)
+        kit_turn(&k);
+    k.hold = false;
+    if (held) {
+        kit_drop_answers(&k, 1); /* one for both */
+    } else {
+        kit_ack(&k, 1, 1, PS_OK);
+        kit_ack(&k, 1, 2, PS_ERR_NONFINITE);
+    }
+    ck_assert_uint_eq(kit_read(&k, 1, vars[0], 0, one, 4), 1);
+    ck_assert_uint_eq(kit_read(&k, 1, vars[1], 0, two, 2), 1);
+    for (int i = 0; i < 4; i++)
+        ck_assert(one[i] == -1);
+    var[0] = vars[0];
+    var[1] = vars[1];
+    m.seq = 3;
+    m.n_var = m.n_block = 2;
+    kit_push_many(&k, 1, &m, good, 6);
+    kit_ack(&k, 1, 3, PS_OK);
+    ck_assert_uint_eq(kit_read(&k, 1, vars[0], 0, out, 4), 2);
+    ck_assert(out[3] == -2);
+    ck_assert_uint_eq(kit_read(&k, 1, vars[1], 0, two, 2), 2);
+    ck_assert(isfinite(two[1]));
+}
+END_TEST
+
 START_TEST(not_finite_block_refuses_the_whole_frame)
 {
     Psd__Push m = PSD__PUSH__INIT;
@@ -473,6 +562,8 @@ make_suite(void)
     tcase_add_test(tc, payload_of_another_size_is_refused);
     tcase_add_test(tc, not_finite_gradient_changes_nothing);
     tcase_add_test(tc, not_finite_block_refuses_the_whole_frame);
+    tcase_add_loop_test(tc, a_finite_gradient_that_overflows_changes_nothing, 0, 5);
+    tcase_add_loop_test(tc, a_block_that_overflows_refuses_the_whole_frame, 0, 4);
     tcase_add_test(tc, schedule_by_clock_goes_by_the_slowest);
     tcase_add_test(tc, not_finite_gradient_is_applied_when_the_variable_allows_it);
     tcase_add_test(tc, clock_of_a_push_is_the_workers);
