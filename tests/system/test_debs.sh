@@ -28,6 +28,14 @@ is "$(sed -n "s/^ *version: '\(.*\)',\$/\1/p" "$source/meson.build" | head -n 1)
 needs() { sed -n '/^Build-Depends:/,/^[^ ]*$/s/^ \([a-z0-9-]*\).*/\1/p' "$debian/control" | grep -vE '^(debhelper-compat|dh-sequence-.*)$' | sort; }
 is "$(printf '%s\n' "${PACKAGES_BUILD[@]}" | grep -vxE 'gcc|libc6-dev' | sort)" "$(needs)" \
   "they need what packages.sh installs for a build, and a compiler, which goes without saying"
+# paragraph PACKAGE: what the control file says of it.
+paragraph() { sed -n "/^Package: $1\$/,/^\$/p" "$debian/control"; }
+# The Debian package profile-sync-daemon (main, section utils) has /usr/bin/psd.
+[ "$(paragraph psd | grep -cx 'Conflicts: profile-sync-daemon')" -eq 1 ] && grep -qx usr/bin/psd "$debian/psd.install"
+ok $? "the one with /usr/bin/psd conflicts with Debian's own package that has a file of that name"
+paragraph psd | grep -q '^ The package profile-sync-daemon has a /usr/bin/psd' &&
+  grep -q 'profile-sync-daemon' "$source/deploy/README.md"
+ok $? "which its description says, and the guide"
 for script in "$debian"/psd.{postinst,prerm,postrm}; do
   try sh -n "$script"
   ok $? "$(basename "$script") is a shell script"
@@ -55,6 +63,21 @@ if command -v lintian >/dev/null; then
 else
   skip "lintian finds nothing wrong with them" "it is not installed"
 fi
+
+# With another /usr/bin/psd there dpkg refuses, and names the package; apt takes that one away.
+root_copy taken
+cp -a "$building/debs" "$root/debs"
+root_exec DEBIAN_FRONTEND=noninteractive sh -c 'apt-get update && apt-get install -y --no-install-recommends profile-sync-daemon' \
+  >"$work/out" 2>"$work/err"
+ok $? "a root has Debian's profile-sync-daemon"
+! root_exec dpkg --install "/debs/$(cd "$root/debs" && echo psd_*.deb)" >"$work/out" 2>"$work/err" &&
+  says err 'psd conflicts with profile-sync-daemon'
+ok $? "there dpkg refuses the package psd, and says why"
+root_exec DEBIAN_FRONTEND=noninteractive sh -c 'apt-get install -y --no-install-recommends /debs/psd_*.deb && psd --version &&
+  ! dpkg -s profile-sync-daemon | grep -q "^Status: install ok"' >"$work/out" 2>"$work/err"
+ok $? "apt says that it removes the other one, and /usr/bin/psd is ours"
+rm -rf "$root"
+root=$building
 
 root_exec DEBIAN_FRONTEND=noninteractive sh -c 'dpkg -i /debs/libpsclient*.deb && cc -std=c99 -Wall -Werror -o /worker \
   /src/tests/system/thirty_lines.c $(pkg-config --cflags --libs psclient) && cc -o /bits -I/usr/include/psclient \
