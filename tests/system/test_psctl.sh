@@ -419,6 +419,36 @@ psctl jobs --job nobody --shards "127.0.0.1:1"
 [ "$status" -eq 1 ]
 ok $? "and a port that nobody listens on"
 
+# ---- waiting for shards that start ----
+
+"$PSCTL" wait --shards "$alone" >"$work/out" 2>"$work/err" </dev/null &
+waiting=$!
+within says err "^psctl: waiting for shard 0 at $alone: cannot connect: "
+ok $? "wait says which shard it waits for, and why"
+serve alone
+wait "$waiting"
+is "0 1 shard answers" "$? $(cat "$work/out")" "and returns when that answers"
+psctl wait --timeout 300ms --shards "$alone,unix:$work/none.sock"
+[ "$status" -eq 1 ] && says err "^psctl: shard 1 at unix:.*none.sock does not answer after 300ms (--timeout): cannot connect: " &&
+  [ ! -s "$work/out" ]
+ok $? "after --timeout it ends with a sentence for the shard that is missing"
+kill -STOP "$shard"
+psctl wait --timeout 300 --shards "$alone"
+[ "$status" -eq 1 ] && says err "^psctl: shard 0 at $alone does not answer after 300ms"
+ok $? "or that stands still"
+kill -KILL "$shard"
+wait "$shard" 2>/dev/null
+
+PSD_TEST_MARK=$mark "$PSD_BIN" --listen 127.0.0.1:0 --live-dir "$work/other" --memory 64MiB --ready-file "$work/ready" \
+  >"$work/other.log" 2>&1 </dev/null &
+shard=$!
+within test -s "$work/ready"
+PSD_TOKEN=test:fedcba9876543210 psctl wait --timeout 24h --shards "$(cat "$work/ready"),unix:$work/none.sock"
+[ "$status" -eq 3 ] && says err "^psctl: shard 0 at $(cat "$work/ready"): token 'test' is not accepted" && ! says err 'does not answer'
+ok $? "a shard that denies it ends the wait at once, whatever others do"
+kill -KILL "$shard"
+wait "$shard" 2>/dev/null
+
 # ---- usage ----
 
 # usage SENTENCE TEXT ARGS...: refused with status 2 and the text.

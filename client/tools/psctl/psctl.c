@@ -14,7 +14,7 @@
 #include "client/tools/shared/terminal.h"
 #include "common/cli/streams.h"
 
-#define DISK_TIMEOUT_MS (10 * 60 * 1000) /* of commands that wait for disks, unless --timeout is given */
+#define SLOW_TIMEOUT_MS (10 * 60 * 1000) /* of commands that wait for disks or starts, unless --timeout is given */
 
 /* ---- exit status ---- */
 
@@ -208,12 +208,12 @@ psctl_queries_shards(enum psctl_word word, const struct psctl_settings *s, const
     return word != WORD_REPLAY && word != WORD_SNAPSHOT;
 }
 
-/* Whether the command waits for disks. */
+/* Whether the command waits for disks, or for shards that start. */
 static bool
 psctl_is_slow(enum psctl_word word)
 {
     return word == WORD_SAVE || word == WORD_CHECKPOINT || word == WORD_RESTORE || word == WORD_EXPORT ||
-           word == WORD_IMPORT;
+           word == WORD_IMPORT || word == WORD_WAIT;
 }
 
 static int
@@ -252,6 +252,8 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_trace(p);
     case WORD_REPLAY:
         return psctl_replay(p);
+    case WORD_WAIT:
+        return psctl_wait(p);
     default:
         return psctl_query(p, (enum view_kind)word);
     }
@@ -310,7 +312,7 @@ main(int argc, char **argv)
     p.one_shard = command_given(&psctl_command, &line, "shard");
     p.at_one_clock = command_given(&psctl_command, &line, "at-clock");
     if (psctl_is_slow(word) && !command_given(&psctl_command, &line, "timeout"))
-        p.settings.timeout_ms = DISK_TIMEOUT_MS;
+        p.settings.timeout_ms = SLOW_TIMEOUT_MS;
     signal(SIGPIPE, SIG_IGN); /* interrupt_reader_gone() */
     status = psctl_run(&p, word);
     ps_cluster_free(cluster);

@@ -52,6 +52,7 @@ int psctl_import(struct psctl *p);
 int psctl_bench(struct psctl *p);
 int psctl_snapshot(struct psctl *p);
 int psctl_trace(struct psctl *p);
+int psctl_wait(struct psctl *p);
 int psctl_replay(const struct psctl *p); /* returns only when there is no psd */
 
 /* The only job of the cluster, into job: 0, or the exit status after an error that was printed. */

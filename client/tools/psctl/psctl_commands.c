@@ -161,12 +161,12 @@ static const struct option psctl_options[] = {
      .kind = OPTION_MS,
      .argument = "MS",
      .fallback = "5s",
-     .usual = "5s; save, checkpoint, restore, import: 10m; export: 10m for each variable",
+     .usual = "5s; save, checkpoint, restore, import, wait: 10m; export: 10m for each variable",
      .min = 1,
      .max = 24 * 3600 * 1000,
      .offset = FIELD(timeout_ms),
      .help = "how long to wait for a shard, in milliseconds or with ms, s, m; one that refuses the connection is not "
-             "waited for"},
+             "waited for, but with wait"},
     {.name = "name",
      .kind = OPTION_NAME,
      .argument = "NAME",
@@ -424,6 +424,11 @@ const struct subcommand psctl_commands[WORDS] = {
                          "of their gradients, to find the one that broke a model; with --until, serve the shard as "
                          "it was after one of them. Runs psd on this machine, on a directory that no psd has open; "
                          "asks no shard. A stop saves, and then nothing is left to list: end the shard with KILL"},
+    [WORD_WAIT] =
+        {.name = "wait",
+         .about = "return when all shards answer, for scripts that have started them. Says on standard error which "
+                  "shard it waits for, and why that one does not answer; ends after --timeout with a sentence for "
+                  "each that is missing, and at once when a shard refuses (DENIED, TLS, VERSION ...)"},
 };
 
 static const struct command_section psctl_sections[] = {
@@ -488,6 +493,7 @@ static const struct command_section psctl_sections[] = {
          {"psctl restore /srv/models/digits/latest", "go on from the newest"},
          {"psctl export digits.safetensors --variables 'dense*'", "weights for other programs"},
          {"psctl import --job serve --declare sgd digits.safetensors", "a model that was trained elsewhere"},
+         {"psctl wait --timeout 2m", "in a script: return when all shards answer"},
          {"psctl bench --in-flight 1", "how long a push and a pull take, one at a time"},
          {"psctl snapshot diff models/monday models/latest", "what training has changed since then"},
          {"psctl trace --output all.json traces/*.json", "lay the traces of a run over each other"},

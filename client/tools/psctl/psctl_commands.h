@@ -20,6 +20,7 @@ enum psctl_word {
     WORD_BENCH,
     WORD_TRACE,
     WORD_REPLAY,
+    WORD_WAIT,
     WORDS
 };
 extern const struct subcommand psctl_commands[WORDS];
