@@ -428,8 +428,15 @@ ok $? "wait says which shard it waits for, and why"
 serve alone
 wait "$waiting"
 is "0 1 shard answers" "$? $(cat "$work/out")" "and returns when that answers"
-psctl wait --timeout 300ms --shards "$alone,unix:$work/none.sock"
-[ "$status" -eq 1 ] && says err "^psctl: shard 1 at unix:.*none.sock does not answer after 300ms (--timeout): cannot connect: " &&
+psctl wait --timeout 24h --shards "unix:$work/none.sock,$alone"
+[ "$status" -eq 3 ] && says err "^psctl: shard 1 at $alone: it says that it is shard 0 of 1, but is listed as shard 1 of 2$" &&
+  ! says err 'does not answer'
+ok $? "a shard that is another one ends it at once, whatever others do"
+PSD_CLUSTER=elsewhere psctl wait --shards "$alone"
+[ "$status" -eq 3 ] && says err "^psctl: shard 0 at $alone: it belongs to cluster \"psd\", PSD_CLUSTER names \"elsewhere\"$"
+ok $? "as does one of another cluster"
+psctl wait --timeout 300ms --shards "unix:$work/none.sock"
+[ "$status" -eq 1 ] && says err "^psctl: shard 0 at unix:.*none.sock does not answer after 300ms (--timeout): cannot connect: " &&
   [ ! -s "$work/out" ]
 ok $? "after --timeout it ends with a sentence for the shard that is missing"
 kill -STOP "$shard"

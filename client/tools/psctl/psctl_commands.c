@@ -426,9 +426,10 @@ const struct subcommand psctl_commands[WORDS] = {
                          "asks no shard. A stop saves, and then nothing is left to list: end the shard with KILL"},
     [WORD_WAIT] =
         {.name = "wait",
-         .about = "return when all shards answer, for scripts that have started them. Says on standard error which "
-                  "shard it waits for, and why that one does not answer; ends after --timeout with a sentence for "
-                  "each that is missing, and at once when a shard refuses (DENIED, TLS, VERSION ...)"},
+         .about =
+             "return when all shards answer, for scripts that have started them. Says on standard error which "
+             "shard it waits for, and why that one does not answer; ends after --timeout with a sentence for "
+             "each that is missing, and at once when a shard refuses or is another one (DENIED, TLS, CLUSTER ...)"},
 };
 
 static const struct command_section psctl_sections[] = {

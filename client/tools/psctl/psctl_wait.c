@@ -1,7 +1,9 @@
 /* psctl wait: return when every shard answers. Scripts wait with it for shards that start: it says what it waits for,
  * it ends at its deadline, and it ends at once when a shard refuses, since no time mends that. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "client/tools/psctl/psctl.h"
@@ -43,14 +45,25 @@ psctl_wait_helps(enum ps_err code)
     }
 }
 
-/* A shard that drains still answers, and is about to go. */
-static void
-psctl_wait_drained(struct shard_answer *a)
+/* The shard of another place, or of another cluster, may have the address: workers would be refused. A shard that
+ * drains still answers, and is about to go. */
+static enum ps_err
+psctl_wait_check(const struct psctl_wait *w, struct shard_answer *a)
 {
-    if (!a->reached || !field_flag(json_object_get(a->report, "status"), "draining"))
-        return;
-    a->reached = false;
-    (void)ps_fail(&a->error, PS_ERR_DRAINING, "it drains");
+    const json_t *status = json_object_get(a->report, "status");
+    uint64_t shard = field_number(status, "shard"), shards = field_number(status, "shards");
+    const char *cluster = field_text(status, "cluster"), *wanted = getenv("PSD_CLUSTER");
+
+    if (shard != a->shard || shards != w->shards)
+        return ps_fail(&a->error, PS_ERR_CLUSTER,
+                       "it says that it is shard %" PRIu64 " of %" PRIu64 ", but is listed as shard %u of %u", shard,
+                       shards, a->shard, w->shards);
+    if (wanted != NULL && wanted[0] != '\0' && strcmp(cluster, wanted) != 0)
+        return ps_fail(&a->error, PS_ERR_CLUSTER, "it belongs to cluster \"%s\", PSD_CLUSTER names \"%s\"", cluster,
+                       wanted);
+    if (field_flag(status, "draining"))
+        return ps_fail(&a->error, PS_ERR_DRAINING, "it drains");
+    return PS_OK;
 }
 
 static void
@@ -125,7 +138,7 @@ psctl_wait_round(struct psctl_wait *w, int *status)
         return true;
     }
     for (uint32_t i = 0; i < w->shards; i++)
-        psctl_wait_drained(&answers[i]);
+        answers[i].reached = answers[i].reached && psctl_wait_check(w, &answers[i]) == PS_OK;
     over = psctl_wait_over(w, answers, status);
     answers_free(answers, w->shards);
     return over;
