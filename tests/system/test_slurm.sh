@@ -107,8 +107,103 @@ is 3 $? "a worker's failure is the job's"
 is "" "$(left)" "which is cleared away just so"
 submit PSD_OPTIONS=--nonsense -- true
 is 1 $? "shards that do not start end the job"
-says err 'the 2 shards did not start'
+says err '^psd.sbatch: shard [01] on 127.0.0.[12] has ended, and its last line says why: the 2 shards did not start$'
 ok $? "which says so"
+is "" "$(left)" "and leaves nothing"
+
+# ---- shards that are not as they should be ----
+
+# other_psd SCRIPT: psd of the jobs to come; the script has the shard's number in $2, and $real is psd. To undo: real_psd.
+other_psd() {
+  rm "$work/bin/psd"
+  printf '#!/usr/bin/env bash\nreal=%q work=%q\n%s\n' "$PSD_BIN" "$work" "$1" >"$work/bin/psd"
+  chmod +x "$work/bin/psd"
+}
+real_psd() { ln -sf "$PSD_BIN" "$work/bin/psd"; }
+
+other_psd '[ "$2" != 1 ] || { echo "no such luck" >&2; exit 1; }; exec "$real" "$@"'
+submit -- true
+is 1 $? "when one of two shards cannot start the job ends, and does not wait for its time to be up"
+says err 'no such luck' && says err '^psd.sbatch: shard 1 on 127.0.0.2 has ended, and its last line says why: the 2 shards did not start$'
+ok $? "with a sentence"
+is "" "$(left)" "and nothing of the other one is left"
+
+other_psd '[ "$2" != 1 ] || export PSD_TOKEN=another:0123456789abcdef; exec "$real" "$@"'
+submit PSD_TOKEN=ours:0123456789abcdef -- true
+[ $? -eq 1 ] && says err "^psctl: shard 1 at 127.0.0.2:[0-9]*: token 'ours' is not accepted" && says err ': the 2 shards did not start$'
+ok $? "a shard that denies the job ends it at once, with the reason"
+
+other_psd '[ "$2" != 1 ] || exec sleep 1000; exec "$real" "$@"'
+submit PSD_START_TIMEOUT=300ms -- true
+[ $? -eq 1 ] && says err '^psctl: shard 1 at 127.0.0.2:[0-9]* does not answer after 300ms' && says err ': the 2 shards did not start$'
+ok $? "one that stands still ends it after PSD_START_TIMEOUT"
+is "" "$(left)" "and nothing is left of it"
+real_psd
+
+submit -- sh -c 'echo here; exec sleep 1000' &
+submitted=$!
+within says out here
+pid_of_shard() { for pid in $(marked); do words "$pid" | tr '\n' ' ' | grep -q "^[^ ]*psd --shard $1 " && echo "$pid"; done; }
+kill -KILL "$(pid_of_shard 1)"
+wait "$submitted"
+[ $? -eq 1 ] && says err '^psd.sbatch: shard 1 on 127.0.0.2 has ended, and its last line says why: the job ends with it$'
+ok $? "a shard that is lost while workers train ends the job, which says so"
+is "" "$(left)" "and leaves nothing"
+
+# ---- ports ----
+
+# ports: of the shards of the last job that was started, one a line.
+ports() { sed -n 's/^psd.sbatch: shards: //p' "$work/err" | tail -n 1 | tr , '\n' | sed 's/.*://'; }
+read -r low high </proc/sys/net/ipv4/ip_local_port_range
+# outside LOW HIGH: ports are found, and none of them is in that range.
+outside() { ports | awk -v low="$1" -v high="$2" '$1 < 1024 || $1 > 65535 || ($1 >= low && $1 <= high) { bad = 1 } END { exit bad || NR != 4 }'; }
+result=0
+for job in 1 4711 8321 1234567890; do
+  submit PSD_SHARDS_PER_NODE=2 -- true
+  [ $? -eq 0 ] && outside "$low" "$high" || result=1
+done
+ok "$result" "ports lie outside the range of outgoing connections ($low to $high), whatever the job's number is"
+
+first=$(ports | head -n 1)
+# listen ADDRESS PORT: there listens somebody else.
+listen() {
+  PSD_TEST_MARK=$mark python3 -c 'import socket, sys, time
+s = socket.create_server((sys.argv[1], int(sys.argv[2])))
+open(sys.argv[3], "w").close()
+time.sleep(1000)' "$1" "$2" "$work/listening" >"$work/out" 2>"$work/err" </dev/null &
+  taken=$!
+  within test -e "$work/listening"
+  rm -f "$work/listening"
+}
+listen 127.0.0.2 $((first + 1))
+submit PSD_SHARDS_PER_NODE=2 -- true
+is 0 $? "a port that is in use on one node is passed over"
+! ports | grep -qx $((first + 1)) && outside "$low" "$high"
+ok $? "for others"
+submit PSD_SHARDS_PER_NODE=2 PSD_PORT="$first" -- true
+[ $? -eq 1 ] && says err "^psd.sbatch: a port from PSD_PORT=$first on is in use on 127.0.0.[12]; "
+ok $? "PSD_PORT says which to take: where one of them is in use the job ends at once, and says so"
+kill "$taken"
+wait "$taken" 2>/dev/null
+submit PSD_SHARDS_PER_NODE=2 PSD_PORT="$first" -- true
+is "0 $(seq "$first" $((first + 1)) | paste -sd' ')" "$? $(ports | head -n 2 | paste -sd' ')" "otherwise they are taken"
+
+# Another job is quicker: it listens between the look and the start.
+other_psd 'if [ "$2" = 1 ] && mkdir "$work/quicker" 2>/dev/null; then
+  at=${PSD_SHARDS##*,}
+  "$real" --cluster quicker --listen "$at" --live-dir "$work/quicker/live" --memory 64MiB --ready-file "$work/quicker/ready" >/dev/null 2>&1 &
+  until [ -s "$work/quicker/ready" ]; do sleep 0.05; done
+fi
+exec "$real" "$@"'
+submit -- true
+[ $? -eq 0 ] && says err '^psd.sbatch: a port from [0-9]* on was taken on 127.0.0.[12] meanwhile: others are tried$' &&
+  [ "$(grep -c '^psd.sbatch: shards: ' "$work/err")" -eq 2 ]
+ok $? "a port that is taken between the look and the start makes the job try others"
+for pid in $(marked); do
+  kill -KILL "$pid"
+done
+within none_marked
+real_psd
 
 # ---- TLS ----
 
