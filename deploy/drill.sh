@@ -12,6 +12,7 @@ cluster must come through: kill -9 of all shards, a power loss after a save, a r
 checkpoint that was damaged. Touches no other cluster. Exit status 0: all of it went well.
 
   --memory SIZE   of a shard (default 256MiB)
+  --timeout TIME  how long the training may take: in seconds or with m, h (default 1h)
   --disk DIR      where durable directories and checkpoints go, and are removed from (default a directory in \$TMPDIR)
   --help          print this
 
@@ -19,10 +20,11 @@ psd, psctl and psrun are those of PATH.
 END
 }
 
-memory=256MiB disk=
+memory=256MiB disk='' timeout=1h
+start_s=60 # for a shard's start
 while [ $# -gt 0 ]; do
   case $1 in
-    --memory | --disk)
+    --memory | --disk | --timeout)
       if [ $# -lt 2 ]; then
         echo "drill: $1: expected a value after it" >&2
         exit 2
@@ -30,7 +32,7 @@ while [ $# -gt 0 ]; do
       declare "${1#--}=$2"
       shift
       ;;
-    --memory=* | --disk=*)
+    --memory=* | --disk=* | --timeout=*)
       name=${1%%=*}
       declare "${name#--}=${1#*=}"
       ;;
@@ -54,6 +56,13 @@ if [ $# -eq 0 ]; then
   exit 2
 fi
 
+for program in psd psctl psrun; do
+  if ! command -v "$program" >/dev/null; then
+    echo "drill: $program is not in PATH; it is where psd is installed, or in build/server and build/client/tools" >&2
+    exit 1
+  fi
+done
+
 unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK RUNTIME_DIRECTORY STATE_DIRECTORY
 export PSD_CLUSTER=drill
 disk=$(mktemp -d "${disk:-${TMPDIR:-/tmp}}/psd-drill-XXXXXX")
@@ -76,7 +85,7 @@ fail() {
 
 # shards SET COUNT: they start, on ports that are free, with the directories of that name, and PSD_SHARDS says where.
 shards() {
-  local i list=
+  local i list='' end=$((SECONDS + start_s))
   for ((i = 0; i < $2; i++)); do
     rm -f "$disk/$1-$i.ready"
     psd --listen 127.0.0.1:0 --cluster drill --shard "$i" --shards "$2" --live-dir "$live/$1-$i" --durable-dir "$disk/$1-$i" \
@@ -86,6 +95,7 @@ shards() {
   for ((i = 0; i < $2; i++)); do
     until [ -s "$disk/$1-$i.ready" ]; do
       kill -0 "${pids[$i]}" 2>/dev/null || fail "shard $i does not start"
+      [ "$SECONDS" -lt "$end" ] || fail "shard $i has not started after $start_s s"
       sleep 0.05
     done
     list+=${list:+,}$(cat "$disk/$1-$i.ready")
@@ -108,7 +118,11 @@ same() {
 
 shards two 2
 echo "training on two shards ..."
-psrun --cluster drill --ps "$PSD_SHARDS" --workers 2 -- "$@" >"$disk/workers.log" 2>&1 || fail "the workers failed"
+psrun --cluster drill --ps "$PSD_SHARDS" --workers 2 --timeout "$timeout" -- "$@" >"$disk/workers.log" 2>&1 ||
+  case $? in
+    124) fail "the training has not ended after $timeout (--timeout)" ;;
+    *) fail "the workers failed" ;;
+  esac
 psctl checkpoint --name kept "$disk/saved" >/dev/null || fail "no checkpoint"
 before=$(fingerprint)
 

@@ -100,8 +100,28 @@ ok([s["environment"]["PSD_TASK"] for s in workers.values()] == [str(i) for i in 
    {s["environment"]["PSD_WORKERS"] for s in workers.values()} == {str(len(workers))}, "the workers are numbered")
 ok(all(s["networks"] == ["cluster"] for s in services.values()) and compose["networks"]["cluster"]["internal"],
    "they share a network that nobody else reaches")
-ok(all(s["depends_on"] == {n: {"condition": "service_healthy"} for n in shards} for s in workers.values()),
-   "workers wait until the shards are healthy")
+ok(all(s["depends_on"] == list(shards) for s in workers.values()), "shards are started before the workers")
+
+# ---- waiting ----
+
+# As compose starts it, where psctl and digits write down how they were called; psctl's status is $WAITED.
+with tempfile.TemporaryDirectory() as place:
+    for program in ("psctl", "digits"):
+        with open(os.path.join(place, program), "w", encoding="utf-8") as f:
+            f.write('#!/bin/sh\necho "%s $*"\n[ %s = digits ] || exit "$WAITED"\n' % (program, program))
+        os.chmod(f.name, 0o700)
+    worker = next(iter(workers.values()))
+    words = [w.replace("$$", "$") for w in worker["entrypoint"] + worker["command"]]
+    for status, wanted in (("0", ["psctl wait --timeout 5m", "digits --svg "]), ("3", ["psctl wait --timeout 5m"])):
+        ran = subprocess.run(words, env={"PATH": place + ":/usr/bin:/bin", "WAITED": status}, text=True, capture_output=True,
+                             stdin=subprocess.DEVNULL, check=False)
+        ok(ran.stdout.splitlines() == wanted and str(ran.returncode) == status,
+           "a worker waits for them with an end, and %s" % ("trains" if status == "0" else "does not train where one refuses"),
+           ran.stdout, ran.stderr)
+ok(all(s["entrypoint"] == worker["entrypoint"] and re.fullmatch(r"on-failure:\d+", s["restart"]) for s in workers.values()),
+   "and is not started again for ever", worker)
+no = said_no(words[2].split(" && ")[0].split(), worker["environment"])
+ok(no == "", "how it waits is accepted by psctl", no)
 
 # ---- memory ----
 

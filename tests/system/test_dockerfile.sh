@@ -133,7 +133,8 @@ start() {
   mapfile -t words < <(python3 -c 'import sys, yaml
 service = yaml.safe_load(open(sys.argv[1]))["services"][sys.argv[2]]
 given = {**service["environment"], "PSD_TOKEN": sys.argv[3], "PSD_HTTP_TOKEN": "fedcba9876543210"}
-print(*[k + "=" + v for k, v in given.items()], *service["command"], sep="\n")' \
+words = [word.replace("$$", "$") for word in service.get("entrypoint", []) + service["command"]]
+print(*[k + "=" + v for k, v in given.items()], *words, sep="\n")' \
     "$source/deploy/compose.yaml" "$1" "$token")
   net=$hub-$1 as_user "${words[@]}" >"$work/$1" 2>&1 &
 }

@@ -16,9 +16,10 @@ ln -s "$PSCTL" "$work/bin/psctl"
 ln -s "$PSRUN" "$work/bin/psrun"
 train=("$DIGITS" --svg '' --epochs 5 --data "$source/client/examples/data/digits")
 
+drill_options=()
 # drill PATH [WORKER...]
 drill() {
-  PSD_TEST_MARK=$mark PATH="$1:$PATH" "$source/deploy/drill.sh" --disk "$work/disk" --memory 128MiB -- "${@:2}" \
+  PSD_TEST_MARK=$mark PATH="$1:$PATH" "$source/deploy/drill.sh" --disk "$work/disk" --memory 128MiB "${drill_options[@]}" -- "${@:2}" \
     >"$work/out" 2>"$work/err" </dev/null
 }
 left() {
@@ -34,6 +35,24 @@ is "" "$(left)" "and leaves nothing"
 drill "$work/bin" false
 is 1 $? "a worker that fails is no drill"
 is "" "$(left)" "and leaves nothing, either"
+
+drill_options=(--timeout 1s)
+drill "$work/bin" sleep 1000
+[ $? -eq 1 ] && says err '^drill: the training has not ended after 1s (--timeout)$'
+ok $? "a training without an end is ended, which is said"
+is "" "$(left)" "and leaves nothing"
+drill_options=()
+printf '#!/bin/sh\nexec sleep 1000\n' >"$work/liars/psd"
+chmod +x "$work/liars/psd"
+sed 's/^start_s=.*/start_s=1/' "$source/deploy/drill.sh" >"$work/impatient.sh"
+PSD_TEST_MARK=$mark PATH="$work/liars:$work/bin:$PATH" bash "$work/impatient.sh" --disk "$work/disk" -- true >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && says err '^drill: shard 0 has not started after 1 s$'
+ok $? "so is a start"
+rm "$work/liars/psd"
+mkdir "$work/empty"
+PATH=$work/empty "$BASH" "$source/deploy/drill.sh" -- true >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && says err '^drill: psd is not in PATH'
+ok $? "programs that are not there are named"
 
 # liar WORDS: a psctl that does nothing for this command.
 liar() {

@@ -111,6 +111,12 @@ with tempfile.TemporaryDirectory() as place:
                              stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
         ok(ran.returncode == 0, container["name"] + "'s command is accepted", ran.stderr)
 
+waits = worker_pod["spec"]["initContainers"][0]["command"]
+ok(waits[:3] == ["psctl", "wait", "--timeout"], "what waits for the shards ends, with a sentence", waits)
+ok(all(c.get("terminationMessagePolicy") == "FallbackToLogsOnError" for c in containers),
+   "which is shown beside the pod, as is why a shard or a worker does not start")
+ok(0 < job["spec"]["backoffLimit"] <= 20, "and how often a worker is started again has an end")
+
 # ---- probes ----
 
 http = int(arguments["http"].rsplit(":", 1)[1])
