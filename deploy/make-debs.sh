@@ -65,7 +65,9 @@ mv "$work/psd/deploy/debian" "$work/psd/debian"
 # No packages of symbols beside them, unless they are asked for.
 export DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS-noautodbgsym}
 log=$out/make-debs.log
-if ! (cd "$work/psd" && dpkg-buildpackage --build=binary --no-sign --unsigned-changes) >"$log" 2>&1; then
+: >"$log"
+echo "Building the packages in a copy of the tree (some minutes) ..." >&2
+if ! progress_run "$log" progress_of_ninja env -C "$work/psd" dpkg-buildpackage --build=binary --no-sign --unsigned-changes; then
   tail -n 40 "$log" >&2
   echo "make-debs: the build failed; all of what it said is in $log" >&2
   exit 1

@@ -6,6 +6,9 @@
 #
 # Nothing is downloaded when nothing is missing. Needs root or sudo then; asks no questions.
 
+# shellcheck source-path=SCRIPTDIR source=progress.sh
+. "$(dirname "${BASH_SOURCE[0]}")/progress.sh"
+
 # To build and run.
 export PACKAGES_BUILD=(meson ninja-build pkg-config gcc libc6-dev libuv1-dev libprotobuf-c-dev protobuf-c-compiler
   liblmdb-dev libopenblas-dev libjansson-dev libssl-dev zlib1g-dev uthash-dev libmicrohttpd-dev)
@@ -44,9 +47,12 @@ packages_as_root() {
   fi
 }
 
+# A password is asked for before lines of progress are drawn.
+packages_may_ask() { [ "$(id -u)" -eq 0 ] || [ ! -t 0 ] || sudo -v; }
+
 packages_apt() {
   packages_as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
-    -o Dpkg::Use-Pty=0 -q -y "$@"
+    -o Dpkg::Use-Pty=0 -o APT::Status-Fd=1 -q -y "$@"
 }
 
 # True when apt's lists know every one of the packages.
@@ -84,8 +90,8 @@ packages_install() {
   fi
   packages_say "Installing ${missing[*]} ..."
   log=$(mktemp)
-  if ! packages_get "${missing[@]}" >"$log" 2>&1; then
-    tail -n 20 "$log" >&2
+  if ! packages_may_ask || ! progress_run "$log" progress_of_apt packages_get "${missing[@]}"; then
+    grep -vE '^(dl|pm)status:' "$log" | tail -n 20 >&2
     packages_say "The packages could not be installed (is there a network, and may this user use sudo?). By hand:" \
       "apt-get update && apt-get install ${missing[*]}; what apt said is in $log"
     return 1

@@ -78,9 +78,11 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-# Run quietly; show what was said only when it fails.
+say() { printf '%s\n' "$*" >&2; }
+
+# Run quietly but for lines that say how far it is; show what was said only when it fails.
 quietly() {
-  if ! "$@" >>"$build/quickstart.log" 2>&1; then
+  if ! progress_run "$build/quickstart.log" progress_of_ninja "$@"; then
     tail -n 40 "$build/quickstart.log" >&2
     fail "this failed: $* (all of it is in $build/quickstart.log)"
   fi
@@ -96,12 +98,12 @@ done
 mkdir -p "$build"
 : >"$build/quickstart.log"
 if ! [ -f "$build/build.ninja" ]; then
-  echo "Configuring $build ..." >&2
+  say "Configuring $build ..."
   quietly meson setup "$build" "$root" --buildtype=release
 fi
 programs=(server/psd client/tools/psrun client/tools/psctl client/examples/digits/digits)
-if ! [ -x "$build/${programs[3]}" ]; then
-  echo "Building (once; well under a minute on a few cores) ..." >&2
+if [[ $(ninja -C "$build" -n "${programs[@]}" 2>/dev/null || true) != *'no work to do'* ]]; then
+  say "Building ${programs[*]##*/} (a minute on a few cores; a second run finds them) ..."
 fi
 quietly ninja -C "$build" "${programs[@]}"
 
@@ -113,16 +115,63 @@ for ((i = 0; i < ${#train[@]}; i++)); do
     --strategy=*) strategy=${train[i]#*=} ;;
   esac
 done
+# run COMMAND...: its status. In the background a shell hears signals at once, but what it starts there would ignore the
+# terminal's Ctrl-C; that one reaches both, other signals are handed on.
+run() {
+  local pid status=0
+  env --default-signal=INT,QUIT "$@" <&0 &
+  pid=$!
+  trap 'kill -TERM "$pid" 2>/dev/null' TERM
+  trap 'kill -HUP "$pid" 2>/dev/null' HUP
+  if [ -t 0 ]; then
+    trap : INT
+  else
+    trap 'kill -INT "$pid" 2>/dev/null' INT
+  fi
+  while kill -0 "$pid" 2>/dev/null; do
+    wait "$pid" || true
+  done
+  wait "$pid" || status=$?
+  return "$status"
+}
+
+try_next() {
+  local token
+  token=me:$(od -An -v -tx1 -N16 /dev/urandom | tr -d ' \n')
+  cat <<END
+
+What to try next:
+  $0 --strategy sync            one update from all workers' gradients; also ssp, local_sgd ...
+  $0 --strategy mirrored        in one process, without shards
+  $0 --workers 4 --shards 3 --model conv
+  $0 --data DIR                 MNIST's files, or others in IDX format
+  ${digits#"$PWD"/} --help    every option
+A run of some minutes, and from another terminal a look into it, at the addresses that it prints:
+  PSD_TOKEN=$token $0 --epochs 20000
+  PSD_TOKEN=$token ${tools#"$PWD"/}/psctl --shards ADDRESS,ADDRESS top
+A program of your own: README.md, "A worker". All tests: ./tests/run.sh
+END
+}
+
+digits=$build/client/examples/digits/digits
+tools=$build/client/tools
 case $strategy in
   one_device | mirrored | central_storage)
-    exec "$build/client/examples/digits/digits" --svg "$svg" "${train[@]}"
+    say "Training in one process ..."
+    command=("$digits")
     ;;
-  multi_worker_mirrored) shards=${shards:-0} ;;
+  *)
+    if [ "$strategy" = multi_worker_mirrored ]; then
+      shards=${shards:-0}
+    fi
+    shards=${shards:-2}
+    command=("$tools/psrun" --shards "$shards" --workers "$workers")
+    if [ "$shards" != 0 ]; then
+      command+=(--psd-option --log-level=warning)
+    fi
+    command+=(-- "$digits")
+    say "Training with $workers workers on ${shards/#0/no} shards ..."
+    ;;
 esac
-shards=${shards:-2}
-options=(--shards "$shards" --workers "$workers")
-if [ "$shards" != 0 ]; then
-  options+=(--psd-option --log-level=warning)
-fi
-exec "$build/client/tools/psrun" "${options[@]}" -- \
-  "$build/client/examples/digits/digits" --svg "$svg" ${train[@]+"${train[@]}"}
+run "${command[@]}" --svg "$svg" ${train[@]+"${train[@]}"}
+try_next

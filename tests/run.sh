@@ -161,7 +161,8 @@ stage() {
     if [ "$1" = tsan ] && ninja -C "$dir" build.ninja >"$builds/$1.log" 2>&1; then
       mapfile -t targets < <("$root/tests/targets.py" "$dir" --suite thread)
     fi
-    ninja -C "$dir" -j "$jobs" ${targets[@]+"${targets[@]}"} >"$builds/$1.log" 2>&1 || status=$?
+    : >"$builds/$1.log"
+    progress_run "$builds/$1.log" progress_of_ninja ninja -C "$dir" -j "$jobs" ${targets[@]+"${targets[@]}"} || status=$?
   fi
   if [ "$status" -ne 0 ]; then
     tail -n 60 "$builds/$1.log"

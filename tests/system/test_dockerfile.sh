@@ -24,23 +24,26 @@ list() { python3 -c 'import json, sys; print("\n".join(json.loads(sys.argv[1])))
 # The build's context, as .dockerignore leaves it.
 context() { sed 's,^,./,' "$source/deploy/Dockerfile.dockerignore" | tar -C "$source" --anchored --exclude-from=- -cf - "$@"; }
 
-# copy [--from=STAGE] SOURCE DESTINATION: a directory's contents, or a file into a directory that ends with a slash.
+# copy [--from=STAGE] SOURCE... DESTINATION: a directory's contents, or files into a directory that ends with a slash.
 copy() {
-  local from=
+  local from='' to=${*: -1}
   if [[ $1 = --from=* ]]; then
     from=$work/${1#--from=}
     shift
   fi
-  mkdir -p "$root$2"
-  if [ -z "$from" ] && [ "$1" = . ]; then
-    context . | tar -C "$root$2" -xf -
-  elif [ -z "$from" ]; then
-    cp -a "$source/$1" "$root$2"
-  elif [ -d "$from$1" ]; then
-    cp -a "$from$1/." "$root$2"
-  else
-    cp -a "$from$1" "$root$2"
-  fi
+  mkdir -p "$root$to"
+  while [ $# -gt 1 ]; do
+    if [ -z "$from" ] && [ "$1" = . ]; then
+      context . | tar -C "$root$to" -xf - || return 1
+    elif [ -z "$from" ]; then
+      cp -a "$source/$1" "$root$to" || return 1
+    elif [ -d "$from$1" ]; then
+      cp -a "$from$1/." "$root$to" || return 1
+    else
+      cp -a "$from$1" "$root$to" || return 1
+    fi
+    shift
+  done
 }
 
 # instruction NAME ARGUMENT

@@ -45,6 +45,32 @@ grep -q '<svg' "$work/loss.svg" && grep -q '</svg>' "$work/loss.svg"
 ok $? "and the plot is there"
 none_marked
 ok $? "and nothing is left running"
+says err '^Training with 3 workers on 2 shards \.\.\.$' && ! says err '^Installing\|^Configuring\|^Building\|^  '
+ok $? "what runs is said, and nothing of what is there already"
+[ "$(grep -n '^What to try next:$' "$work/out" | cut -d: -f1)" -gt "$(grep -n 'loss curve' "$work/out" | cut -d: -f1)" ]
+ok $? "the end is what to try next"
+
+mapfile -t tries < <(sed -nE 's/^  \.\/deploy\/quickstart\.sh (--[^ ]+( [^ ]+)*).*/\1/p' "$work/out" | grep -v DIR)
+result=0
+for try in "${tries[@]}"; do
+  read -r -a words <<<"$try"
+  run --no-install "${words[@]}" --epochs 1 --svg=
+  [ "$status" -eq 0 ] || result=1
+done
+[ "${#tries[@]}" -ge 3 ] && [ "$result" -eq 0 ] && none_marked
+ok $? "which is what can be done (${tries[*]})"
+
+run --no-install --epochs 100000 --svg= &
+running=$!
+within says out '^worker 0 | epoch '
+for pid in $(marked); do
+  if words "$pid" | grep -x './deploy/quickstart.sh' >/dev/null; then
+    kill -TERM "$pid"
+  fi
+done
+wait "$running"
+within none_marked && says err 'stopping all on TERM' && ! says out 'What to try next'
+ok $? "TERM ends the run, and all of it"
 
 run --no-install --shards=3 --workers 4 --strategy ssp --bound 2 --optimizer momentum --epochs=2 --seed 7 --device cpu \
   --model conv --svg=
@@ -101,6 +127,14 @@ PATH=$work/bin:$PATH run --no-install
 ok $? "a fresh tree is configured and then built"
 says out . && [ -s "$work/out" ]
 is 1 $? "and only failures are shown"
+# Without the pause between two lines; the tool goes on when its line is there.
+sed -i 's/^PROGRESS_LINE_S=.*/PROGRESS_LINE_S=0/' deploy/progress.sh
+seen() { printf 'for i in $(seq 900); do grep -q "%s" "%s/err" && break; sleep 0.1; done' "$1" "$work"; }
+tool ninja 'case " $* " in *" -n "*) exit 0 ;; esac
+echo "[3/7] Compiling a.c"; '"$(seen '^  built 3 of 7$')"'; echo "[4/7] Compiling b.c"; exit 1'
+PATH=$work/bin:$PATH run --no-install
+[ "$status" -eq 1 ] && says err '^  built 3 of 7$'
+ok $? "meanwhile lines say how far the build is"
 mkdir "$work/bare"
 for name in bash dirname mkdir env; do
   ln -s "$(command -v "$name")" "$work/bare/$name"
@@ -118,6 +152,7 @@ tool apt-get 'case " $* " in
   *" update "*) cp "'"$work"'/mirror" "'"$work"'/known" ;;
   *" install "*) for name; do case $name in [!-]*) grep -qx "$name" "'"$work"'/known" && echo "$name" >>"'"$work"'/installed" ;; esac; done ;;
 esac
+[ ! -e "'"$work"'/slow" ] || { echo "dlstatus:2:61.5000:Retrieving file 2 of 3"; '"$(seen '^  61 % Retrieving file 2 of 3$')"'; }
 [ ! -e "'"$work"'/broken" ]'
 tool sudo '[ "$1" != -n ] || shift; exec "$@"'
 
@@ -139,6 +174,12 @@ ok $? "what is missing is installed, and no more"
 packages here listed fresh
 is "0 update install" "$status $(sed -n 's/^apt-get.* \(update\|install\).*/\1/p' "$work/calls" | paste -sd' ')" \
   "lists that do not know a package are brought up to date first"
+: >"$work/slow"
+printf '%s\n' here >"$work/installed"
+packages listed
+[ "$status" -eq 0 ] && says err '^Installing listed \.\.\.$' && says err '^  61 % Retrieving file 2 of 3$'
+ok $? "what is installed is said, and how far that is"
+rm "$work/slow"
 : >"$work/broken"
 packages nowhere
 [ "$status" -eq 1 ] && says err 'could not be installed.*apt-get install nowhere'

@@ -2,8 +2,9 @@
 # deploy/slurm/psd.sbatch with an srun and an scontrol that simulate two nodes: its shards start and end, its workers
 # train, and the next job begins at the checkpoint. Prints TAP; tap.sh says which executables are used.
 #
-# Helpers are called by name (SC2317); scripts written for others expand there (SC2016).
-# shellcheck disable=SC2016,SC2317
+# Helpers are called by name (SC2317); scripts written for others expand there (SC2016); commands are long, and their status
+# is checked below them (SC2181).
+# shellcheck disable=SC2016,SC2181,SC2317
 set -uo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=tap.sh
@@ -143,7 +144,7 @@ real_psd
 submit -- sh -c 'echo here; exec sleep 1000' &
 submitted=$!
 within says out here
-pid_of_shard() { for pid in $(marked); do words "$pid" | tr '\n' ' ' | grep -q "^[^ ]*psd --shard $1 " && echo "$pid"; done; }
+pid_of_shard() { for pid in $(marked); do words "$pid" | tr '\n' ' ' | grep "^[^ ]*psd --shard $1 " >/dev/null && echo "$pid"; done; }
 kill -KILL "$(pid_of_shard 1)"
 wait "$submitted"
 [ $? -eq 1 ] && says err '^psd.sbatch: shard 1 on 127.0.0.2 has ended, and its last line says why: the job ends with it$'
