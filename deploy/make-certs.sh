@@ -74,6 +74,11 @@ for word in "$@"; do
   [ "${word%%=*}" != ca ] || wrong "'ca' is the CA's own name"
 done
 
+if ! command -v openssl >/dev/null; then
+  say "the program openssl is not installed here; on Debian: apt-get install openssl"
+  exit 1
+fi
+
 umask 077
 mkdir -p "$dir"
 fresh=$(mktemp -d "$dir/.fresh-XXXXXX")

@@ -20,8 +20,8 @@ export PACKAGES_RUN=(libuv1 libprotobuf-c1 liblmdb0 libopenblas0-pthread libjans
 export PACKAGES_DEBS=(build-essential debhelper)
 
 # To run the tests as well: Check, the second compiler with its sanitizers' runtime, C++ for the public header, what judges
-# layout and manual pages, and the programs that tests call.
-export PACKAGES_TESTS=(check clang clang-format libclang-rt-dev g++ groff-base iproute2 openssl procps python3 valgrind)
+# layout and manual pages, the programs that tests call, and what parses shell, by which a test finds those.
+export PACKAGES_TESTS=(check clang clang-format libclang-rt-dev g++ groff-base iproute2 openssl procps python3 shfmt valgrind)
 
 packages_say() { printf '%s\n' "$*" >&2; }
 

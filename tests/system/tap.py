@@ -25,6 +25,14 @@ def ok(holds, sentence, *why):
     sys.stdout.flush()
 
 
+def must(holds, sentence, *why):
+    """The same for what everything after it needs: where it does not hold, the test is over."""
+    ok(holds, sentence, *why)
+    if not holds:
+        print("# the rest cannot be tried without it")
+        finish()
+
+
 def skip(sentence, why):
     global number
     number += 1

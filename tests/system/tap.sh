@@ -90,6 +90,15 @@ ok() {
   fi
 }
 
+# must RESULT SENTENCE: the same for what everything after it needs: where it does not hold, the test is over.
+must() {
+  ok "$1" "$2"
+  if [ "$1" -ne 0 ]; then
+    echo "# the rest cannot be tried without it"
+    done_testing
+  fi
+}
+
 # skip SENTENCE WHY
 skip() {
   number=$((number + 1))

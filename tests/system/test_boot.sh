@@ -102,7 +102,8 @@ is "$before" "$(bits pull)" "put right, the shard has the same bits"
 # As deploy/README.md and psd.conf say: root's, and the group psd may read them.
 secure='chgrp psd /etc/psd/tokens /etc/psd/shard.key && chmod 640 /etc/psd/tokens /etc/psd/shard.key'
 secured() { inside env PSD_TLS_CA=/etc/psd/ca.pem PSD_TOKEN_FILE=/etc/psd/tokens psctl --shards 127.0.0.1:7420 --timeout 5s variables; }
-"${PSD_SOURCE_DIR:-$here/../..}/deploy/make-certs.sh" "$work/certs" shard=127.0.0.1 2>"$work/err"
+"${PSD_SOURCE_DIR:-$here/../..}/deploy/make-certs.sh" "$work/certs" shard=127.0.0.1 >"$work/out" 2>"$work/err"
+must $? "there are certificates"
 cp "$work"/certs/{ca.pem,shard.pem,shard.key} "$root/etc/psd/"
 echo "boss:admin:$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$root/etc/psd/tokens"
 inside sh -c "$secure"' && cp /etc/psd/psd.conf /etc/psd/plain.conf && sed -i -E "s/^#((tokens|tls-cert|tls-key|tls-client-ca) = )/\1/; /^tls-client-ca/d" /etc/psd/psd.conf &&
@@ -111,7 +112,8 @@ secured
 ok $? "with the lines of psd.conf uncommented, who has the token and the CA is let in"
 ! inside psctl --shards 127.0.0.1:7420 --timeout 5s variables
 ok $? "and who has neither is not"
-"${PSD_SOURCE_DIR:-$here/../..}/deploy/make-certs.sh" "$work/certs" shard=127.0.0.1 2>"$work/err"
+"${PSD_SOURCE_DIR:-$here/../..}/deploy/make-certs.sh" "$work/certs" shard=127.0.0.1 >"$work/out" 2>"$work/err"
+must $? "and others"
 cp "$work"/certs/{shard.pem,shard.key} "$root/etc/psd/"
 echo "next:admin:$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$root/etc/psd/tokens"
 inside sh -c "$secure"' && systemctl reload psd@0'

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from tap import finish, ok, skip
+from tap import finish, must, ok, skip
 
 try:
     import yaml
@@ -186,7 +186,7 @@ with tempfile.TemporaryDirectory() as place:
         told = "make-certs.sh --owner 7420 deploy/certs " + " ".join(hosts) in f.read()
     made = subprocess.run([os.path.join(SOURCE, "deploy/make-certs.sh"), place, *hosts], text=True, capture_output=True,
                           check=False)
-    ok(told and made.returncode == 0, "make-certs.sh makes them as its head says", made.stderr)
+    must(told and made.returncode == 0, "make-certs.sh makes them as its head says", made.stderr)
     for name, service in shards.items():
         words = tls[name]["command"]
         ok(words == service["command"] + ["--tls-cert", "/certs/%s.pem" % name, "--tls-key", "/certs/%s.key" % name,

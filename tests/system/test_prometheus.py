@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.request
 
-from tap import finish, ok, skip
+from tap import finish, must, ok, skip
 
 SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 PSD = os.environ.get("PSD_BIN", "psd")
@@ -185,7 +185,7 @@ def secure(work):
         f.write("0123456789abcdef")
     made = subprocess.run([os.path.join(SOURCE, "deploy/make-certs.sh"), work, "shard=127.0.0.1"], text=True, capture_output=True,
                           check=False)
-    ok(made.returncode == 0, "make-certs.sh makes certificates", made.stderr)
+    must(made.returncode == 0, "make-certs.sh makes certificates", made.stderr)
 
 
 def asked_of(address, query):

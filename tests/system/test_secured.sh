@@ -27,7 +27,7 @@ try() { PSD_TEST_MARK=$mark "$@" >"$work/out" 2>"$work/err" </dev/null; }
 certs=$work/certs other=$work/other
 hosts=127.0.0.1,127.0.0.2,127.0.0.3
 try "$source/deploy/make-certs.sh" "$certs" "shard=$hosts" "worker=$hosts" psctl=
-ok $? "a script makes a CA and certificates"
+must $? "a script makes a CA and certificates"
 is "600 600 600 600 " "$(stat -c %a "$certs"/{ca,shard,worker,psctl}.key | tr '\n' ' ')" "whose keys are for nobody else"
 before=$(cat "$certs/ca.pem")
 try "$source/deploy/make-certs.sh" --days 7 "$certs" psctl= &&
@@ -39,7 +39,8 @@ if command -v shellcheck >/dev/null; then
   try shellcheck -x "$source/deploy/make-certs.sh"
   ok $? "shellcheck accepts it"
 fi
-"$source/deploy/make-certs.sh" "$other" "shard=$hosts" "worker=$hosts" 2>"$work/err"
+try "$source/deploy/make-certs.sh" "$other" "shard=$hosts" "worker=$hosts"
+must $? "another CA is made in another directory"
 
 # ---- tokens ----
 
@@ -125,7 +126,7 @@ mkdir "$live/0" "$live/1"
 cp -r "$certs" "$work/now"
 psds=()
 start_shard 0 && start_shard 1
-ok $? "two shards want both of who comes"
+must $? "two shards want both of who comes"
 PSD_SHARDS=$(cat "$work/ready-0"),$(cat "$work/ready-1")
 export PSD_SHARDS
 

@@ -92,7 +92,7 @@ is 2 $? "outside of a job it says how it is used"
 
 data=$source/client/examples/data/digits
 submit PSD_WORKERS_PER_NODE=2 -- digits --svg '' --epochs 30 --data "$data" --strategy sync
-is 0 $? "a job trains to its end"
+must $? "a job trains to its end"
 accuracy=$(sed -n 's/^held-out accuracy  *\([0-9]*\).*/\1/p' "$work/out")
 [ "${accuracy:-0}" -ge 90 ]
 ok $? "and has learnt the digits (${accuracy:-?} %)"
@@ -209,7 +209,8 @@ real_psd
 # ---- TLS ----
 
 certs=$work/certs
-"$source/deploy/make-certs.sh" "$certs" shard=127.0.0.1,127.0.0.2 worker=127.0.0.1,127.0.0.2 2>"$work/err"
+"$source/deploy/make-certs.sh" "$certs" shard=127.0.0.1,127.0.0.2 worker=127.0.0.1,127.0.0.2 >"$work/out" 2>"$work/err"
+must $? "there are certificates"
 tls="--memory=64MiB --tls-cert=$certs/shard.pem --tls-key=$certs/shard.key --tls-client-ca=$certs/ca.pem"
 shows=(PSD_TLS_CA="$certs/ca.pem" PSD_TLS_CERT="$certs/worker.pem" PSD_TLS_KEY="$certs/worker.key")
 submit PSD_OPTIONS="$tls" "${shows[@]}" PSD_CHECKPOINTS="$work/sealed" -- sh -c 'test "$PSD_TASK" != 0 || exec bits push'
