@@ -141,6 +141,7 @@ ok $? "one that stands still ends it after PSD_START_TIMEOUT"
 is "" "$(left)" "and nothing is left of it"
 real_psd
 
+: >"$work/out"
 submit -- sh -c 'echo here; exec sleep 1000' &
 submitted=$!
 within says out here
