@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/core/base/base.h"
+#include "common/core/base/utf8.h"
 
 const char *
 ps_strerror(enum ps_err err)
@@ -39,9 +40,11 @@ ps_err_name(enum ps_err err)
     }
 }
 
+/* Sentences quote what people, files and peers wrote: a line end or a mark in it must not be lost from view. */
 void
 ps_error_set(struct ps_error *e, enum ps_err code, const char *format, ...)
 {
+    char text[sizeof e->text];
     va_list args;
 
     ps_assert(code != PS_OK);
@@ -50,8 +53,9 @@ ps_error_set(struct ps_error *e, enum ps_err code, const char *format, ...)
     e->code = code;
     e->peer[0] = '\0';
     va_start(args, format);
-    vsnprintf(e->text, sizeof e->text, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    utf8_show(text, e->text, sizeof e->text);
 }
 
 void

@@ -8,6 +8,12 @@
 /* True when the n bytes are valid UTF-8 without control characters. */
 bool utf8_is_printable(const char *text, size_t n);
 
+/* Copy a terminated text so that all of it is seen, for sentences that quote it: "\r" for a carriage return, "\ufeff"
+ * for a byte order mark, "\xff" for a byte that is no UTF-8, and the like for other control characters and for blanks
+ * of no width or of another code than the usual one. Cut off at a whole character where out, [size >= 1], is full. text
+ * may not be out. */
+void utf8_show(const char *text, char *out, size_t size);
+
 /* Put '?' for every byte of a terminated text that utf8_is_printable() would refuse. */
 void utf8_clean(char *text);
 

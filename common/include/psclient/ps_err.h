@@ -105,6 +105,9 @@ struct ps_error {
 
 /* Fill an error with a code and a formatted sentence; the peer becomes "".
  *
+ * What could not be seen in it is written out: a line end as \n, a byte order mark as \ufeff, a byte that is no UTF-8
+ * as \xff. The sentence is one line.
+ *
  * Parameters:
  *   e       filled; may be NULL
  *   code    the code

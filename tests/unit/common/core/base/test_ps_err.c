@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/core/base/base.h"
+#include "common/core/base/utf8.h"
 #include "tests/unit/kits/check_main.h"
 
 START_TEST(numbers_are_those_of_the_protocol)
@@ -71,6 +72,58 @@ START_TEST(long_text_is_cut_and_terminated)
 }
 END_TEST
 
+START_TEST(what_a_quoted_text_hides_is_written_out)
+{
+    static const struct {
+        const char *quoted, *shown;
+    } texts[] = {
+        {"0\n", "'0\\n'"},
+        {"a\r\tb", "'a\\r\\tb'"},
+        {"\x01\x7f", "'\\x01\\x7f'"},
+        {"\xef\xbb\xbfmemory", "'\\ufeffmemory'"},
+        {"1\xc2\xa0"
+         "000",
+         "'1\\u00a0"
+         "000'"},
+        {"a\xe2\x80\x8b"
+         "b",
+         "'a\\u200b"
+         "b'"},
+        {"caf\xe9", "'caf\\xe9'"},
+        {"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa7", "'caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa7'"},
+    };
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        (void)ps_fail(&e, PS_ERR_CONFIG, "'%s'", texts[i].quoted);
+        ck_assert_str_eq(e.text, texts[i].shown);
+    }
+    (void)ps_fail(&e, PS_ERR_CONFIG, "%s, and more", e.text); /* an error may quote the one that it replaces */
+    ck_assert_str_eq(e.text, "'caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa7', and more");
+}
+END_TEST
+
+START_TEST(a_text_is_cut_between_characters)
+{
+    char text[2 * PS_ERROR_TEXT_MAX];
+    struct ps_error e;
+
+    for (size_t before = 0; before < 4; before++) {
+        for (size_t i = 0; i < sizeof text - 4; i += 3)
+            memcpy(text + i, "\xe2\x82\xac", 4);
+        memset(text, 'a', 3 * before); /* ends that differ by each number of bytes */
+        (void)ps_fail(&e, PS_ERR_INVALID, "%.*s%s", (int)before, "...", text);
+        ck_assert_uint_ge(strlen(e.text), PS_ERROR_TEXT_MAX - 4);
+        ck_assert_msg(utf8_is_printable(e.text, strlen(e.text)), "%zu: cut within a character", before);
+        ck_assert_ptr_null(strstr(e.text, "\\x"));
+    }
+    memset(text, '\n', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    (void)ps_fail(&e, PS_ERR_INVALID, "%s", text);
+    ck_assert_uint_eq(strlen(e.text), PS_ERROR_TEXT_MAX - 2); /* 255 times two letters */
+}
+END_TEST
+
 START_TEST(an_error_is_one_line_that_names_its_peer_once)
 {
     struct ps_error e;
@@ -134,6 +187,8 @@ make_suite(void)
     tcase_add_test(t, unknown_numbers_are_named_so);
     tcase_add_test(t, fail_fills_the_error_and_returns_the_code);
     tcase_add_test(t, long_text_is_cut_and_terminated);
+    tcase_add_test(t, what_a_quoted_text_hides_is_written_out);
+    tcase_add_test(t, a_text_is_cut_between_characters);
     tcase_add_test(t, an_error_is_one_line_that_names_its_peer_once);
     tcase_add_test(t, a_true_assertion_does_nothing);
     tcase_add_test(t, rounding_goes_up_to_the_multiple);

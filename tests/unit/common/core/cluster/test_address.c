@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "common/core/base/utf8.h"
 #include "tests/unit/kits/check_main.h"
 
 struct good {
@@ -55,10 +56,12 @@ START_TEST(a_bad_address_is_refused_with_the_reason)
 {
     struct ps_error e = {0};
     struct address a;
+    char quoted[64];
 
+    utf8_show(bad[_i][0], quoted, sizeof quoted);
     ck_assert_int_eq(address_parse(bad[_i][0], &a, &e), PS_ERR_INVALID);
     ck_assert_msg(strstr(e.text, bad[_i][1]) != NULL, "'%s' does not say '%s'", e.text, bad[_i][1]);
-    ck_assert_msg(strstr(e.text, bad[_i][0]) != NULL, "'%s' does not quote '%s'", e.text, bad[_i][0]);
+    ck_assert_msg(strstr(e.text, quoted) != NULL, "'%s' does not quote '%s'", e.text, quoted);
 }
 END_TEST
 
