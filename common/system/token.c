@@ -27,15 +27,18 @@ token_find(struct key *k, bool *has, const char *given, struct ps_error *e)
 {
     const char *value = given != NULL ? given : getenv(TOKEN_VALUE), *file = getenv(TOKEN_FILE);
     enum ps_err err = PS_OK;
+    size_t len;
 
     *k = (struct key){0};
     *has = false;
-    if (value != NULL && *value != '\0')
-        err = key_parse(k, given != NULL ? "the option token" : TOKEN_VALUE, value, strlen(value), e);
-    else if (value == NULL && file != NULL && *file != '\0')
+    if (value != NULL && *value != '\0') {
+        len = keyring_strip_value(&value, strlen(value));
+        err = key_parse(k, given != NULL ? "the option token" : TOKEN_VALUE, value, len, e);
+    } else if (value == NULL && file != NULL && *file != '\0') {
         err = token_read(k, file, e);
-    else
+    } else {
         return PS_OK;
+    }
     *has = err == PS_OK;
     if (err != PS_OK)
         key_finish(k);

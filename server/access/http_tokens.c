@@ -76,10 +76,12 @@ static enum ps_err
 from_environment(struct http_tokens *t, const struct keyring *apart, struct ps_error *e)
 {
     const char *text = getenv(HTTP_TOKEN_VALUE);
+    size_t len;
 
     if (text == NULL || *text == '\0')
         return PS_OK;
-    return http_tokens_add(t, HTTP_TOKEN_VALUE, text, strlen(text), apart, e);
+    len = keyring_strip_value(&text, strlen(text));
+    return http_tokens_add(t, HTTP_TOKEN_VALUE, text, len, apart, e);
 }
 
 enum ps_err

@@ -9,8 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/text_lines.h"
 #include "common/core/base/utf8.h"
 #include "common/core/wire/wire.h"
+#include "common/system/input_file.h"
+
+#define OPTIONS_FILE_MAX MIB /* bytes of a configuration file */
 
 static size_t
 row_index(const struct option *row)
@@ -85,47 +89,69 @@ options_trim(char *text)
     return text;
 }
 
+/* The value behind the '=' without the comment after it, blanks around it, and the quotes that it may stand in, within
+ * which # is one of its characters. False: a quote that is not closed, or that something follows. */
+static bool
+options_take_value(char **value)
+{
+    char *text = options_trim(*value), *end = text + strcspn(text, "#");
+
+    if (*text == '"' || *text == '\'') {
+        if ((end = strchr(text + 1, *text)) == NULL)
+            return false;
+        *end = '\0';
+        *value = text + 1;
+        end = options_trim(end + 1);
+        return *end == '\0' || *end == '#';
+    }
+    *end = '\0';
+    *value = options_trim(text);
+    return true;
+}
+
 static enum ps_err
-parse_line(struct options *o, const char *file, int number, char *line, struct ps_error *e)
+parse_line(struct options *o, const char *file, unsigned long long number, char *line, struct ps_error *e)
 {
     const struct option *row;
     char *name, *value, called[PATH_MAX + 64];
 
-    if (strchr(line, '#') != NULL)
-        *strchr(line, '#') = '\0';
     name = options_trim(line);
-    if (*name == '\0')
+    if (*name == '\0' || *name == '#')
         return PS_OK;
-    value = strchr(name, '=');
-    if (value == NULL)
-        return ps_fail(e, PS_ERR_CONFIG, "%s:%d: a line is \"name = value\"", file, number);
-    *value = '\0';
+    value = strpbrk(name, "=#");
+    if (value == NULL || *value == '#')
+        return ps_fail(e, PS_ERR_CONFIG, "%s:%llu: a line is \"name = value\"", file, number);
+    *value++ = '\0';
     name = options_trim(name);
     row = command_find(&psd_command, name, strlen(name));
     if (row == NULL)
-        return ps_fail(e, PS_ERR_CONFIG, "%s:%d: there is no option %s", file, number, name);
+        return ps_fail(e, PS_ERR_CONFIG, "%s:%llu: there is no option %s", file, number, name);
     if (row->traits & OPTION_ARGS_ONLY)
-        return ps_fail(e, PS_ERR_CONFIG, "%s:%d: %s is for the command line only", file, number, name);
-    snprintf(called, sizeof called, "%s:%d: %s", file, number, name);
-    return options_set(o, row, called, FROM_FILE, options_trim(value + 1), e);
+        return ps_fail(e, PS_ERR_CONFIG, "%s:%llu: %s is for the command line only", file, number, name);
+    if (!options_take_value(&value))
+        return ps_fail(e, PS_ERR_CONFIG, "%s:%llu: %s: a value stands in two quotes, or in none", file, number, name);
+    snprintf(called, sizeof called, "%s:%llu: %s", file, number, name);
+    return options_set(o, row, called, FROM_FILE, value, e);
 }
 
 static enum ps_err
 parse_file(struct options *o, const char *file, struct ps_error *e)
 {
-    FILE *in = fopen(file, "re");
-    enum ps_err err = PS_OK;
-    char *line = NULL;
-    size_t size = 0;
+    struct text_lines lines;
+    struct span line;
+    struct ps_error why;
+    enum ps_err err;
+    char *text;
+    size_t len;
 
-    if (in == NULL)
-        return ps_fail(e, PS_ERR_CONFIG, "cannot read the configuration file %s: %s", file, strerror(errno));
-    for (int number = 1; err == PS_OK && getline(&line, &size, in) >= 0; number++)
-        err = parse_line(o, file, number, line, e);
-    if (err == PS_OK && ferror(in))
-        err = ps_fail(e, PS_ERR_CONFIG, "cannot read the configuration file %s: %s", file, strerror(errno));
-    free(line);
-    fclose(in);
+    if ((err = input_file_text(file, OPTIONS_FILE_MAX, PS_ERR_CONFIG, &text, &len, &why)) != PS_OK)
+        return ps_fail(e, err, "cannot read the configuration file %s", why.text);
+    lines = text_lines_start(text, len);
+    while (err == PS_OK && text_lines_next(&lines, &line)) {
+        text[(const char *)line.data - text + (ptrdiff_t)line.len] = '\0'; /* where its end was */
+        err = parse_line(o, file, (unsigned long long)lines.number, text + ((const char *)line.data - text), e);
+    }
+    free(text);
     return err;
 }
 

@@ -18,6 +18,9 @@
 #include "client/tools/psrun/supervisor.h"
 #include "common/cli/streams.h"
 #include "common/system/cgroup.h"
+#include "common/system/input_file.h"
+
+#define CLUSTER_CONFIG_MAX (16 * MIB) /* bytes of --cluster-config */
 
 /* The first that can be executed; prints what was tried when there is none. */
 static const char *
@@ -48,20 +51,19 @@ psrun_raise_descriptors(void)
 static char *
 psrun_read(const char *path)
 {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *in = standard ? stdin : fopen(path, "re");
-    char *text = NULL;
-    size_t size = 0;
+    struct ps_error e;
+    enum ps_err err;
+    char *text;
+    size_t len;
 
-    if (in == NULL || getdelim(&text, &size, '\0', in) < 0) {
-        fprintf(stderr, "psrun: --cluster-config: %s cannot be read: %s\n", path,
-                in != NULL && feof(in) ? "it is empty" : strerror(errno));
-        free(text);
-        text = NULL;
-    }
-    if (in != NULL && !standard)
-        fclose(in);
-    return text;
+    if (strcmp(path, "-") == 0)
+        err = input_file_text_of(STDIN_FILENO, "standard input", CLUSTER_CONFIG_MAX, PS_ERR_CONFIG, &text, &len, &e);
+    else
+        err = input_file_text(path, CLUSTER_CONFIG_MAX, PS_ERR_CONFIG, &text, &len, &e);
+    if (err == PS_OK)
+        return text;
+    fprintf(stderr, "psrun: --cluster-config: cannot read %s\n", e.text);
+    return NULL;
 }
 
 /* What runs where. False: the reason was printed. */

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/file_kind.h"
+#include "common/core/base/text_lines.h"
+
 static const char *const role_names[ROLES] = {
     [ROLE_NONE] = "nothing", [ROLE_READ] = "read", [ROLE_TRAIN] = "train", [ROLE_ADMIN] = "admin"};
 
@@ -123,7 +126,26 @@ key_finish(struct key *k)
 static bool
 is_blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\r';
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static size_t
+keyring_strip_blanks(const char **text, size_t n)
+{
+    while (n > 0 && is_blank((*text)[n - 1]))
+        n--;
+    for (; n > 0 && is_blank(**text); (*text)++)
+        n--;
+    return n;
+}
+
+size_t
+keyring_strip_value(const char **text, size_t n)
+{
+    size_t mark = file_kind_mark(*text, n);
+
+    *text += mark;
+    return keyring_strip_blanks(text, n - mark);
 }
 
 /* The line without its comment and the blanks around it. */
@@ -132,31 +154,24 @@ keyring_strip_line(const char **text, size_t n)
 {
     const char *comment = memchr(*text, '#', n);
 
-    if (comment != NULL)
-        n = (size_t)(comment - *text);
-    while (n > 0 && is_blank((*text)[n - 1]))
-        n--;
-    for (; n > 0 && is_blank(**text); (*text)++)
-        n--;
-    return n;
+    return keyring_strip_blanks(text, comment != NULL ? (size_t)(comment - *text) : n);
 }
 
 enum ps_err
 keyring_lines(const char *source, const char *text, size_t n, keyring_line *take, void *arg, struct ps_error *e)
 {
+    struct text_lines lines = text_lines_start(text, n);
+    enum ps_err err = file_kind_check_text(source, text, n, PS_ERR_CONFIG, e);
     char called[PS_ERROR_TEXT_MAX / 2];
-    enum ps_err err = PS_OK;
+    struct span line;
 
-    for (size_t number = 1; err == PS_OK && n > 0; number++) {
-        const char *end = memchr(text, '\n', n), *line = text;
-        size_t len = end != NULL ? (size_t)(end - text) : n, bare = keyring_strip_line(&line, len);
+    while (err == PS_OK && text_lines_next(&lines, &line)) {
+        const char *bare = line.data;
+        size_t len = keyring_strip_line(&bare, line.len);
 
-        snprintf(called, sizeof called, "%s:%zu", source, number);
-        if (bare > 0)
-            err = take(arg, called, line, bare, e);
-        len += end != NULL;
-        text += len;
-        n -= len;
+        snprintf(called, sizeof called, "%s:%llu", source, (unsigned long long)lines.number);
+        if (len > 0)
+            err = take(arg, called, bare, len, e);
     }
     return err;
 }

@@ -51,9 +51,14 @@ enum ps_err keyring_parse(struct keyring *r, const char *source, const char *tex
 /* A line of such a file, without comment and blanks around it; none is empty. source: which, for sentences. */
 typedef enum ps_err keyring_line(void *arg, const char *source, const char *text, size_t n, struct ps_error *e);
 
-/* All lines, one after the other, until one fails. source: the file's name. */
+/* All lines, one after the other, until one fails; they end as text_lines.h has it. source: the file's name. Text that
+ * is compressed or in UTF-16 is PS_ERR_CONFIG. */
 enum ps_err keyring_lines(const char *source, const char *text, size_t n, keyring_line *take, void *arg,
                           struct ps_error *e) PS_MUST_USE;
+
+/* What a value of the environment has around a token, left out: blanks, the line's end and the byte order mark of a
+ * file that it was taken from. *text is moved; returns the bytes that are left. */
+size_t keyring_strip_value(const char **text, size_t n);
 
 /* Whether these bytes can be a secret: characters and length. */
 bool keyring_is_secret(const char *text, size_t n);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/core/base/file_kind.h"
 #include "common/core/base/utf8.h"
 #include "common/core/cluster/address.h"
 
@@ -231,7 +232,10 @@ static json_t *
 tf_load(const char *text, enum ps_err *err, struct ps_error *e)
 {
     json_error_t where;
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+    json_t *root;
+
+    text += file_kind_mark(text, strlen(text)); /* it may be a file's text */
+    root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
 
     *err = PS_OK;
     if (root == NULL && json_error_code(&where) == json_error_out_of_memory)

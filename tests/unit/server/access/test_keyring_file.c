@@ -58,6 +58,16 @@ START_TEST(a_file_is_read)
 }
 END_TEST
 
+START_TEST(a_value_with_a_lines_end_is_that_token)
+{
+    setenv(TOKEN_VALUE, "a:" SECRET "\r\n", 1); /* as a secret of Kubernetes or a file of docker --env-file has it */
+    ck_assert_msg(token_find(&key, &has, NULL, &error) == PS_OK, "%s", error.text);
+    ck_assert(has && key.secret_len == strlen(SECRET));
+    setenv(TOKEN_VALUE, "a:" SECRET "\n" SECRET, 1);
+    ck_assert_int_eq(token_find(&key, &has, NULL, &error), PS_ERR_CONFIG);
+}
+END_TEST
+
 START_TEST(one_that_others_may_use_is_refused)
 {
     static const mode_t modes[] = {0644, 0604, 0602, 0601, 0660, 0620};
@@ -131,6 +141,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(t, keyring_file_setup, keyring_file_teardown);
     tcase_add_loop_test(t, a_file_is_read, 0, 4);
+    tcase_add_test(t, a_value_with_a_lines_end_is_that_token);
     tcase_add_loop_test(t, one_that_others_may_use_is_refused, 0, 6);
     tcase_add_test(t, what_is_no_file_of_tokens_is_refused);
     tcase_add_test(t, without_a_file_the_environment_has_one_or_none);

@@ -1,5 +1,6 @@
 #include "server/process/options.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -193,6 +194,9 @@ END_TEST
 static const struct {
     const char *text, *says;
 } bad_files[] = {
+    {"cluster = \"blue\n", ":1: cluster: a value stands in two quotes, or in none"},
+    {"cluster = 'blue' red\n", ":1: cluster: a value stands in two quotes, or in none"},
+    {"\xc2\xa0memory = 1GiB\n", ":1: there is no option \\u00a0memory"},
     {"cluster = a\n\nbanana = 1\n", ":3: there is no option banana"},
     {"cluster\n", ":1: a line is \"name = value\""},
     {"grace = soon\n", ":1: grace: expected a time such as 5s or 500ms, got 'soon'"},
@@ -210,6 +214,68 @@ START_TEST(bad_file_is_named_with_its_line)
     snprintf(says, sizeof says, "%s%s", config, bad_files[_i].says);
     REFUSED(PARSE(arg));
     SAYS(says);
+}
+END_TEST
+
+/* What editors of other systems make of a file, and other formats' habits. */
+static const char *const alike[] = {
+    "# mine\ncluster = blue\ngrace = 2s # short\n",
+    "# mine\r\ncluster = blue\r\ngrace = 2s # short\r\n",
+    "# mine\rcluster = blue\rgrace = 2s # short\r",
+    "\xef\xbb\xbf"
+    "cluster = blue\ngrace = 2s",
+    "\xef\xbb\xbf# mine\r\ncluster=blue\t\r\n\tgrace =2s",
+    "cluster = \"blue\"\ngrace = '2s' # short\n",
+};
+
+START_TEST(a_file_means_the_same_whatever_wrote_it)
+{
+    char arg[80];
+
+    write_config(alike[_i]);
+    snprintf(arg, sizeof arg, "--config=%s", config);
+    OK(PARSE(arg));
+    ck_assert_str_eq(o.cluster, "blue");
+    ck_assert_uint_eq(o.grace_ms, 2000);
+}
+END_TEST
+
+START_TEST(within_quotes_a_hash_is_a_character)
+{
+    char arg[80];
+
+    write_config("cluster = \"a # b\"  # a comment\n");
+    snprintf(arg, sizeof arg, "--config=%s", config);
+    OK(PARSE(arg));
+    ck_assert_str_eq(o.cluster, "a # b");
+}
+END_TEST
+
+START_TEST(a_file_that_is_no_text_is_refused)
+{
+    static const char zero[] = "cluster = blue\0\ngrace = 2s\n";
+    char arg[80];
+    int fd;
+
+    write_config("");
+    snprintf(arg, sizeof arg, "--config=%s", config);
+    OK(PARSE(arg));
+    ck_assert_int_ge(fd = open(config, O_WRONLY), 0);
+    ck_assert_int_eq(write(fd, zero, sizeof zero - 1), (ssize_t)sizeof zero - 1);
+    close(fd);
+    REFUSED(PARSE(arg));
+    SAYS(":1: the line holds a zero byte");
+    ck_assert_int_ge(fd = open(config, O_WRONLY | O_TRUNC), 0);
+    ck_assert_int_eq(write(fd,
+                           "\xff\xfe"
+                           "c\0",
+                           4),
+                     4);
+    close(fd);
+    REFUSED(PARSE(arg));
+    SAYS("is text in UTF-16: save it as UTF-8");
+    REFUSED(PARSE("--config=/tmp"));
+    SAYS("cannot read the configuration file /tmp: Is a directory");
 }
 END_TEST
 
@@ -439,6 +505,9 @@ make_suite(void)
     tcase_add_loop_test(tc, bad_command_line_is_one_clear_sentence, 0, (int)ARRAY_LEN(bad));
     tcase_add_test(tc, file_gives_values_and_the_command_line_wins);
     tcase_add_loop_test(tc, bad_file_is_named_with_its_line, 0, (int)ARRAY_LEN(bad_files));
+    tcase_add_loop_test(tc, a_file_means_the_same_whatever_wrote_it, 0, (int)ARRAY_LEN(alike));
+    tcase_add_test(tc, within_quotes_a_hash_is_a_character);
+    tcase_add_test(tc, a_file_that_is_no_text_is_refused);
     tcase_add_test(tc, help_names_every_option_with_default_and_wins_over_mistakes);
     tcase_add_test(tc, the_sample_configuration_is_a_configuration);
     tcase_add_test(tc, tf_config_says_which_shard_this_is);

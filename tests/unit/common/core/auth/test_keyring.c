@@ -67,6 +67,48 @@ START_TEST(what_is_none_is_refused_with_its_line)
 }
 END_TEST
 
+/* A comment that ends in CR alone must not take the tokens after it along. */
+START_TEST(files_of_other_systems_have_the_same_tokens)
+{
+    static const char *const files[] = {
+        "# who\na:" SECRET "\nb:read:" SECRET "\n",
+        "# who\r\na:" SECRET "\r\nb:read:" SECRET "\r\n",
+        "# who\ra:" SECRET "\rb:read:" SECRET,
+        "\xef\xbb\xbf# who\r\na:" SECRET "\r\nb:read:" SECRET,
+        "\xef\xbb\xbf"
+        "a:" SECRET "\nb:read:" SECRET "  # a reader",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        ck_assert_msg(keyring_parse_text(files[i]) == PS_OK, "%zu: %s", i, error.text);
+        ck_assert_uint_eq(ring.len, 2);
+        ck_assert_uint_eq(keyring_find(&ring, "a")->secret_len, strlen(SECRET));
+        ck_assert_int_eq(keyring_find(&ring, "b")->role, ROLE_READ);
+    }
+    ck_assert_int_eq(keyring_parse(&ring, "tokens",
+                                   "\xff\xfe"
+                                   "a\0:\0",
+                                   6, &error),
+                     PS_ERR_CONFIG);
+    ck_assert_str_eq(error.text, "tokens is text in UTF-16: save it as UTF-8");
+}
+END_TEST
+
+START_TEST(a_value_of_the_environment_may_end_as_a_line_does)
+{
+    static const char *const values[] = {"a:" SECRET, "a:" SECRET "\n", " a:" SECRET "\r\n",
+                                         "\xef\xbb\xbf"
+                                         "a:" SECRET};
+
+    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+        const char *text = values[i];
+        size_t n = keyring_strip_value(&text, strlen(text));
+
+        ck_assert(n == strlen("a:" SECRET) && memcmp(text, "a:" SECRET, n) == 0);
+    }
+}
+END_TEST
+
 START_TEST(a_nul_is_no_end)
 {
     static const char name[] = "a\0b:" SECRET, secret[] = "a:" SECRET "\0x";
@@ -139,6 +181,8 @@ make_suite(void)
 
     tcase_add_test(t, tokens_come_one_a_line);
     tcase_add_loop_test(t, what_is_none_is_refused_with_its_line, 0, ARRAY_LEN(bad));
+    tcase_add_test(t, files_of_other_systems_have_the_same_tokens);
+    tcase_add_test(t, a_value_of_the_environment_may_end_as_a_line_does);
     tcase_add_test(t, a_nul_is_no_end);
     tcase_add_test(t, secrets_and_files_have_limits);
     tcase_add_test(t, keys_are_alike_in_all_or_not);
