@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "common/core/base/base.h"
 
 #define LABEL_MAX 65535
+#define SHAPE_MAX 176 /* eight numbers of 20 digits */
 
 static enum ps_err
 dataset_alloc(const char *name, uint64_t rows, uint64_t columns, bool labelled, struct ps_dataset *out,
@@ -40,6 +41,10 @@ dataset_alloc(const char *name, uint64_t rows, uint64_t columns, bool labelled, 
 void
 ps_dataset_free(struct ps_dataset *dataset)
 {
+    if (dataset->names != NULL)
+        for (uint64_t c = 0; c < dataset->columns; c++)
+            free(dataset->names[c]);
+    free(dataset->names);
     free(dataset->features);
     free(dataset->labels);
     memset(dataset, 0, sizeof *dataset);
@@ -124,20 +129,35 @@ out:
     return err;
 }
 
-/* The first of the four names that exists: "train-images-idx3-ubyte", "train-images.idx3-ubyte", each or with ".gz". */
+/* A folder may have the name of the file that was packed into it. */
+static bool
+is_file(const char *path, bool *folder)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return false;
+    *folder |= S_ISDIR(st.st_mode);
+    return !S_ISDIR(st.st_mode);
+}
+
+/* The first of the four names that is a file: "train-images-idx3-ubyte", "train-images.idx3-ubyte", each or with ".gz".
+ */
 static enum ps_err
 find_file(const char *directory, const char *part, const char *what, char path[PATH_MAX], struct ps_error *e)
 {
     char rank = strcmp(what, "images") == 0 ? '3' : '1';
+    bool folder = false;
 
     for (int form = 0; form < 4; form++) {
         if (snprintf(path, PATH_MAX, "%s/%s-%s%cidx%c-ubyte%s", directory, part, what, form < 2 ? '-' : '.', rank,
                      form % 2 == 0 ? "" : ".gz") >= PATH_MAX)
             return ps_fail(e, PS_ERR_IO, "%.64s...: the path is too long", directory);
-        if (access(path, F_OK) == 0)
+        if (is_file(path, &folder))
             return PS_OK;
     }
-    return ps_fail(e, PS_ERR_IO, "%s: no file %s-%s-idx%c-ubyte there, nor with .gz", directory, part, what, rank);
+    return ps_fail(e, PS_ERR_IO, "%s: no file %s-%s-idx%c-ubyte there, nor with .gz%s", directory, part, what, rank,
+                   folder ? "; what has that name is a directory" : "");
 }
 
 enum ps_err
@@ -179,6 +199,24 @@ from_table(const char *path, const struct ps_csv *csv, long label_column, struct
     return PS_OK;
 }
 
+/* The table's names move to the features, that of the labels goes. */
+static enum ps_err
+take_names(struct ps_csv *csv, long label_column, struct ps_dataset *d, struct ps_error *e)
+{
+    size_t to = 0;
+
+    if (csv->names == NULL)
+        return PS_OK;
+    if ((d->names = calloc(d->columns, sizeof *d->names)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for the names of %llu columns", (unsigned long long)d->columns);
+    for (uint64_t c = 0; c < csv->columns; c++)
+        if ((long)c != label_column) {
+            d->names[to++] = csv->names[c];
+            csv->names[c] = NULL;
+        }
+    return PS_OK;
+}
+
 enum ps_err
 ps_dataset_read_csv(const char *path, const struct ps_csv_options *options, long label_column, struct ps_dataset *out,
                     struct ps_error *error)
@@ -197,6 +235,8 @@ ps_dataset_read_csv(const char *path, const struct ps_csv_options *options, long
         err = dataset_alloc(path, csv.rows, csv.columns - labelled, labelled, &d, error);
     if (err == PS_OK)
         err = from_table(path, &csv, label_column, &d, error);
+    if (err == PS_OK)
+        err = take_names(&csv, label_column, &d, error);
     ps_csv_free(&csv);
     if (err != PS_OK) {
         ps_dataset_free(&d);
@@ -205,6 +245,36 @@ ps_dataset_read_csv(const char *path, const struct ps_csv_options *options, long
     d.rank = 1;
     d.dims[0] = d.columns;
     *out = d;
+    return PS_OK;
+}
+
+/* ---- Two parts ---- */
+
+/* "8x8", or "one number" for an example without dimensions. */
+static const char *
+shape_text(const struct ps_dataset *d, char text[SHAPE_MAX])
+{
+    int used = snprintf(text, SHAPE_MAX, "%s", d->rank == 0 ? "one number" : "");
+
+    for (uint32_t i = 0; i < d->rank; i++)
+        used +=
+            snprintf(text + used, SHAPE_MAX - (size_t)used, "%s%llu", i > 0 ? "x" : "", (unsigned long long)d->dims[i]);
+    return text;
+}
+
+enum ps_err
+ps_dataset_check_alike(const struct ps_dataset *train, const struct ps_dataset *held_out, struct ps_error *error)
+{
+    char a[SHAPE_MAX], b[SHAPE_MAX];
+
+    if (train->rank != held_out->rank || memcmp(train->dims, held_out->dims, train->rank * sizeof *train->dims) != 0)
+        return ps_fail(error, PS_ERR_DATA, "examples to train on are %s, held-out ones %s", shape_text(train, a),
+                       shape_text(held_out, b));
+    for (uint64_t c = 0; train->names != NULL && held_out->names != NULL && c < train->columns; c++)
+        if (strcmp(train->names[c], held_out->names[c]) != 0)
+            return ps_fail(error, PS_ERR_DATA,
+                           "feature %llu of the examples to train on is \"%.64s\", of held-out ones \"%.64s\"",
+                           (unsigned long long)c + 1, train->names[c], held_out->names[c]);
     return PS_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "client/data/read_file.h"
 #include "common/core/base/base.h"
+#include "common/core/base/file_kind.h"
 
 #define IDX_HEAD 4 /* bytes before the dimensions */
 
@@ -51,8 +52,12 @@ shape_text(const struct ps_idx *idx, char text[128])
 static enum ps_err
 check_magic(const char *name, const unsigned char *b, size_t len, struct ps_error *e)
 {
+    const struct file_kind *kind = file_kind_find(b, len);
+
     if (len < IDX_HEAD)
         return ps_fail(e, PS_ERR_DATA, "%s: byte %zu: the file ends within the 4-byte IDX header", name, len);
+    if (kind != NULL)
+        return ps_fail(e, PS_ERR_DATA, "%s: byte 0: not an IDX file: it %s: %s", name, kind->what, kind->remedy);
     if (b[0] != 0 || b[1] != 0)
         return ps_fail(e, PS_ERR_DATA, "%s: byte 0: not an IDX file: it starts with %02x %02x, not with 00 00", name,
                        b[0], b[1]);

@@ -3,13 +3,13 @@
 #include "client/data/read_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <zlib.h>
+
+#include "common/system/input_file.h"
 
 #define READ_FILE_START (64 * KIB)
 #define READ_FILE_ONCE  (64 * MIB) /* most that one gzread() is asked for */
@@ -71,15 +71,11 @@ read_all(gzFile file, const char *path, struct file_bytes *b, struct ps_error *e
 static enum ps_err
 open_file(const char *path, gzFile *out, struct ps_error *e)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum ps_err err;
+    int fd;
 
-    if (fd < 0)
-        return ps_fail(e, PS_ERR_IO, "%s: %s", path, strerror(errno));
-    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-        close(fd);
-        return ps_fail(e, PS_ERR_IO, "%s: %s", path, strerror(EISDIR));
-    }
+    if ((err = input_file_open(path, INPUT_FILE_WAIT_MS, &fd, e)) != PS_OK)
+        return err;
     if ((*out = gzdopen(fd, "rb")) == NULL) {
         close(fd);
         return ps_fail(e, PS_ERR_NOMEM, "%s: out of memory", path);

@@ -42,6 +42,22 @@ gzip -c "$data/train.svm" >train.svm.gz
 run --train train.svm.gz --epochs 1
 is 0 "$status" "gzipped examples are read"
 
+# A file that names a column 0 and one that does not are of one data set: read apart, every feature was off by one.
+awk 'BEGIN { for (i = 0; i < 40; i++) print (i % 2 ? "+1 1:1" : "-1 2:1") }' >ones.svm
+awk 'BEGIN { for (i = 0; i < 10; i++) print (i % 2 ? "+1 1:1" : "-1 0:1 2:1") }' >zeros.svm
+run --train ones.svm --held-out zeros.svm --base auto --epochs 30
+says out 'right (10 of 10)'
+ok $? "what the first column is called is found in both files together"
+
+printf '+1 1:0.5 2:1\n-1 1:0.25 3:1\n' >few.svm
+printf '+1 1:0.5 5:1\n-1 1:0.25 3:1\n' >more.svm
+run --train few.svm --held-out more.svm --epochs 1
+is "0 2 examples of 5 columns" "$status $(sed -n 's/^\(2 examples of [0-9]* columns\),.*/\1/p' "$work/out")" \
+  "held-out examples may have more features"
+run --train few.svm --held-out more.svm --epochs 1 --columns 7
+is "0 2 examples of 7 columns" "$status $(sed -n 's/^\(2 examples of [0-9]* columns\),.*/\1/p' "$work/out")" \
+  "and an option says how many there are"
+
 # An age policy that is set while it runs drops pushes: that is no error. Worker 0 sets it as soon as the job is there.
 cat >worker.sh <<EOF
 [ "\$PSD_TASK" = 0 ] && while ! "$PSCTL" set --job logistic age=cutoff:0 && kill -0 \$\$; do :; done >set.out 2>&1 &
@@ -65,6 +81,19 @@ printf '+1 1:1\n-1 x:2\n' >bad.svm
 run --train bad.svm
 says err 'DATA: bad.svm:2:4: the index "x" is not a whole number'
 ok $? "a bad file is named with line and character"
+
+run --train few.svm --held-out more.svm --columns 4
+says err 'DATA: more.svm:1:10: the index 5 is past the last column, 4'
+ok $? "an index past them is named with its place"
+
+# Memory follows the columns, also those between two that are used: whoever has it is asked first.
+printf '1 2147483647:0.5\n0 1:1\n' >far.svm
+run --train far.svm --held-out far.svm
+says err 'DATA: far.svm:1:3: the index 2147483647 is past 67108864: '
+ok $? "an index that makes a model of gigabytes is refused where it stands"
+run --train far.svm --held-out far.svm --columns 2147483647
+says err "FULL: variable 'weights' needs"
+ok $? "where it is wanted, shards refuse it before the worker takes memory"
 
 printf '+1 1:1\n-1 1:2\n' >two.svm
 run --train two.svm --held-out three.svm

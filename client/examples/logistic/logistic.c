@@ -18,7 +18,8 @@
 #include "client/examples/shared/shipped.h"
 #include "client/examples/shared/worker.h"
 
-#define MEET_MS 60000 /* that the slowest worker may need when this one is done */
+#define MEET_MS      60000      /* that the slowest worker may need when this one is done */
+#define COLUMNS_MOST (1u << 26) /* without --columns: a model costs 20 bytes a column here, and more on the shards */
 
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
 struct logistic_worker {
@@ -37,29 +38,54 @@ struct logistic_worker {
 
 /* ---- Data ---- */
 
-/* The held-out part has the training part's columns and is scaled as that one is. */
+/* Wrong labels of the held-out part are reported now, not after all the training. */
+static enum ps_err
+check_labels(const struct logistic_worker *w, struct ps_error *error)
+{
+    float *targets = malloc((size_t)w->held_out.rows * sizeof *targets);
+    enum ps_err err;
+
+    if (targets == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "no memory for %llu labels", (unsigned long long)w->held_out.rows);
+    err = ps_binary_targets(&w->held_out, &w->binary, targets, error);
+    free(targets);
+    return err;
+}
+
+/* Both parts are read together: a column is the same one in both. */
 static enum ps_err
 logistic_load(struct logistic_worker *w, struct ps_error *error)
 {
     const struct logistic_options *o = &w->options;
     char train[SHIPPED_PATH_MAX], held_out[SHIPPED_PATH_MAX];
-    struct ps_libsvm_options read = {.base = o->base};
+    struct ps_libsvm_options read = {.base = o->base, .columns = o->columns, .columns_max = COLUMNS_MOST};
+    const char *const paths[] = {o->train != NULL ? o->train : shipped_find("wdbc/train.svm", train),
+                                 o->held_out != NULL ? o->held_out : shipped_find("wdbc/held-out.svm", held_out)};
+    struct ps_sparse parts[2];
+    enum ps_err err;
+
+    if ((err = ps_libsvm_read_parts(2, paths, &read, parts, error)) != PS_OK)
+        return err;
+    w->train = parts[0];
+    w->held_out = parts[1];
+    if ((err = ps_binary_fit(&w->train, &w->binary, error)) != PS_OK)
+        return err;
+    return check_labels(w, error);
+}
+
+/* The held-out part is scaled as the training part is. */
+static enum ps_err
+logistic_scale(struct logistic_worker *w, struct ps_error *error)
+{
     struct ps_scaling scaling = {0};
     enum ps_err err;
 
-    shipped_find("wdbc/train.svm", train);
-    shipped_find("wdbc/held-out.svm", held_out);
-    if ((err = ps_libsvm_read(o->train != NULL ? o->train : train, &read, &w->train, error)) != PS_OK)
-        return err;
-    read.columns = w->train.columns;
-    if ((err = ps_libsvm_read(o->held_out != NULL ? o->held_out : held_out, &read, &w->held_out, error)) != PS_OK)
-        return err;
     if ((err = ps_sparse_scaling_fit(&w->train, &scaling, error)) != PS_OK)
         return err;
     if ((err = ps_sparse_scale(&w->train, &scaling, error)) == PS_OK)
         err = ps_sparse_scale(&w->held_out, &scaling, error);
     ps_scaling_free(&scaling);
-    return err != PS_OK ? err : ps_binary_fit(&w->train, &w->binary, error);
+    return err;
 }
 
 /* ---- Setting up ---- */
@@ -71,6 +97,8 @@ logistic_prepare(struct logistic_worker *w, struct ps_error *error)
     size_t rows_max;
     enum ps_err err;
 
+    if ((err = logistic_scale(w, error)) != PS_OK)
+        return err;
     err = ps_sampler_new(w->train.rows, (size_t)o->batch, w->workers, w->task, o->seed, &w->sampler, error);
     if (err != PS_OK)
         return err;
@@ -82,10 +110,7 @@ logistic_prepare(struct logistic_worker *w, struct ps_error *error)
     if (w->held_out.rows > rows_max)
         rows_max = (size_t)w->held_out.rows;
     err = ps_device_open("cpu", &(struct ps_device_options){.workers = (int)w->workers}, &w->device, error);
-    if (err != PS_OK || (err = model_init(&w->model, w->device, w->train.columns, rows_max, error)) != PS_OK)
-        return err;
-    /* Report a wrong label now, not after all the training. */
-    return ps_binary_targets(&w->held_out, &w->binary, w->model.targets, error);
+    return err != PS_OK ? err : model_init(&w->model, w->device, rows_max, error);
 }
 
 /* A shard was restored to an older state: report what is lost, and go on. */
@@ -111,7 +136,9 @@ logistic_join(struct logistic_worker *w, struct ps_error *error)
     };
     enum ps_err err = ps_client_open(w->cluster, &options, &w->client, error);
 
-    return err != PS_OK ? err : model_declare(&w->model, w->client, &w->options.optimizer, error);
+    if (err != PS_OK)
+        return err;
+    return model_declare(&w->model, w->client, w->train.columns, &w->options.optimizer, error);
 }
 
 /* ---- Training ---- */
@@ -217,8 +244,8 @@ logistic_run(struct logistic_worker *w, struct ps_error *error)
 
     w->workers = ps_cluster_workers(w->cluster);
     w->task = ps_cluster_task(w->cluster);
-    if ((err = logistic_load(w, error)) != PS_OK || (err = logistic_prepare(w, error)) != PS_OK ||
-        (err = logistic_join(w, error)) != PS_OK)
+    if ((err = logistic_load(w, error)) != PS_OK || (err = logistic_join(w, error)) != PS_OK ||
+        (err = logistic_prepare(w, error)) != PS_OK)
         return err;
     if (w->task == 0)
         print_start(w);

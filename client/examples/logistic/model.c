@@ -5,13 +5,14 @@
 #include <string.h>
 
 enum ps_err
-model_init(struct logistic_model *m, ps_device *device, uint64_t columns, size_t rows_max, struct ps_error *error)
+model_init(struct logistic_model *m, ps_device *device, size_t rows_max, struct ps_error *error)
 {
-    const size_t sizes[MODEL_VARS] = {(size_t)columns, 1};
+    const size_t sizes[MODEL_VARS] = {m->columns, 1};
     float **rows[] = {&m->z, &m->targets, &m->loss};
     enum ps_err err = PS_OK;
 
-    *m = (struct logistic_model){.device = device, .columns = (size_t)columns, .rows_max = rows_max};
+    m->device = device;
+    m->rows_max = rows_max;
     for (int i = 0; i < MODEL_VARS && err == PS_OK; i++) {
         err = ps_device_alloc(device, sizes[i] * sizeof(float), (void **)&m->values[i], error);
         if (err == PS_OK)
@@ -38,12 +39,14 @@ model_finish(struct logistic_model *m)
 }
 
 enum ps_err
-model_declare(struct logistic_model *m, ps_client *client, const struct ps_optimizer *optimizer, struct ps_error *error)
+model_declare(struct logistic_model *m, ps_client *client, uint64_t columns, const struct ps_optimizer *optimizer,
+              struct ps_error *error)
 {
-    struct ps_var_spec weights = {.name = "weights", .rank = 1, .dims = {m->columns}, .optimizer = *optimizer};
+    struct ps_var_spec weights = {.name = "weights", .rank = 1, .dims = {(size_t)columns}, .optimizer = *optimizer};
     struct ps_var_spec bias = {.name = "bias", .optimizer = *optimizer};
     enum ps_err err = ps_client_declare(client, &weights, &m->vars[0], error);
 
+    m->columns = (size_t)columns;
     return err != PS_OK ? err : ps_client_declare(client, &bias, &m->vars[1], error);
 }
 

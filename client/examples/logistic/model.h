@@ -24,14 +24,15 @@ struct model_result {
     size_t rows, correct;
 };
 
-/* For batches of at most rows_max rows. Ended by model_finish(), also after a failure. */
-enum ps_err model_init(struct logistic_model *m, ps_device *device, uint64_t columns, size_t rows_max,
+/* Declare both variables, starting at 0: w of so many columns. A shard that has no memory for them says so before this
+ * process takes any. */
+enum ps_err model_declare(struct logistic_model *m, ps_client *client, uint64_t columns,
+                          const struct ps_optimizer *optimizer, struct ps_error *error) PS_MUST_USE;
+
+/* Of the declared variables, for batches of at most rows_max rows. Ended by model_finish(), also after a failure. */
+enum ps_err model_init(struct logistic_model *m, ps_device *device, size_t rows_max,
                        struct ps_error *error) PS_MUST_USE;
 void model_finish(struct logistic_model *m); /* accepts a zeroed one */
-
-/* Declare both variables, starting at 0. */
-enum ps_err model_declare(struct logistic_model *m, ps_client *client, const struct ps_optimizer *optimizer,
-                          struct ps_error *error) PS_MUST_USE;
 
 /* Loss and hits of a batch at m->values; with scale > 0 also the gradients of scale times its loss. DATA: a label that
  * is neither of the two. */

@@ -13,6 +13,7 @@
 struct logistic_options {
     const char *train, *held_out; /* LIBSVM files; NULL: the shipped ones */
     enum ps_libsvm_base base;
+    uint64_t columns;                      /* 0: as many as the files have */
     const char *optimizer_text, *strategy; /* as written */
     struct ps_optimizer optimizer;
     enum ps_mode mode;

@@ -5,6 +5,8 @@
  *     struct ps_scaling scaling;
  *     ps_sampler *sampler;
  *     ps_dataset_load_idx("data/digits", PS_TRAIN, &train, &error);
+ *     ps_dataset_load_idx("data/digits", PS_HELD_OUT, &held_out, &error);
+ *     ps_dataset_check_alike(&train, &held_out, &error);
  *     ps_scaling_fit(&train, PS_SCALE_UNIT, &scaling, &error);
  *     ps_dataset_scale(&train, &scaling, &error);
  *     ps_sampler_new(train.rows, batch, workers, task, seed, &sampler, &error);
@@ -111,16 +113,21 @@ PS_API double ps_idx_value(const struct ps_idx *idx, uint64_t i);
 /* Whether a table's first line is names.
  * Since: 0.1 */
 enum ps_csv_header {
-    PS_CSV_HEADER_DETECT = 0, /* the first line is names when any of its fields is not a number */
+    PS_CSV_HEADER_DETECT =
+        0, /* the first line is names when none of its fields is a number; refused when only some are,
+              and when it counts columns, 0,1,2,3 and so on, as pandas names those without names */
     PS_CSV_HEADER_NO = 1,
     PS_CSV_HEADER_YES = 2
 };
 
-/* How a table is written. Zeroed: found out from its first line.
+/* How a table is written. Zeroed: found out from its first lines.
  * Since: 0.1 */
 struct ps_csv_options {
-    char delimiter; /* 0: the first of comma, semicolon, tab that the first line holds, else comma */
+    char delimiter; /* ' ': any blanks; 0: the first of tab, semicolon, comma, bar and blanks that divides the first two
+                       lines alike, and the second one into values; quoted text is passed over */
     enum ps_csv_header header;
+    char decimal; /* '.' or ','; 0: a point, or a comma that is neither the delimiter nor before a group of three digits
+                     when it first occurs; a table with both is refused */
 };
 
 /* A table of numbers. Freed with ps_csv_free().
@@ -133,9 +140,11 @@ struct ps_csv {
 
 /* Read a table.
  *
- * Numbers as strtod() takes them in the C locale, hexadecimal ones excepted; NaN and Inf are refused. Fields may have
- * spaces around them and stand in double quotes; lines end in LF or CRLF; empty lines are passed over; every line has
- * as many fields as the first.
+ * Numbers as strtod() takes them in the C locale, hexadecimal ones excepted; NaN, Inf, missing values, thousands apart
+ * and units are refused. Fields may have blanks around them and stand in double quotes, within which a line may end.
+ * Lines end in LF, CRLF or CR. Passed over: a byte order mark, Excel's first line "sep=;" (which says the delimiter),
+ * lines that are empty or delimiters alone, and comments, lines that begin with #. A comment above the first row that
+ * has as many fields is names. Every line has as many fields as the first, or one delimiter more behind them.
  *
  * Parameters:
  *   options  NULL: all defaults
@@ -171,15 +180,17 @@ struct ps_sparse {
 enum ps_libsvm_base {
     PS_LIBSVM_FROM_1 = 0,
     PS_LIBSVM_FROM_0 = 1,
-    PS_LIBSVM_DETECT = 2 /* 0 when the file names a column 0, else 1; a held-out part may tell otherwise than its
-                            training part: detect on one, and say it for the other */
+    PS_LIBSVM_DETECT = 2 /* 0 when a file that is read names a column 0, else 1. Files of one data set are read
+                            together: ps_libsvm_read_parts() */
 };
 
 /* How a LIBSVM file is read. Zeroed: all defaults.
  * Since: 0.1 */
 struct ps_libsvm_options {
     enum ps_libsvm_base base;
-    uint64_t columns; /* 0: as many as the largest index needs; else a larger index is refused */
+    uint64_t columns;     /* 0: as many as the largest index needs; else a larger index is refused */
+    uint64_t columns_max; /* when columns is 0: an index that needs more is refused where it stands; 0: no limit but
+                             PS_SPARSE_COLUMNS_MAX. What a model costs grows with its columns, however few are used */
 };
 
 /* Most columns of sparse examples.
@@ -188,17 +199,34 @@ struct ps_libsvm_options {
 
 /* Read sparse examples: lines "label index:value index:value ... # comment", as LIBSVM and SVMlight write them.
  *
- * Numbers as in CSV, indices ascending; empty lines are passed over, "qid:" is refused. An error names file, line and
+ * Numbers have a decimal point; indices ascend; blanks may stand around a colon. Lines end in LF, CRLF or CR; empty
+ * lines and a byte order mark are passed over. "qid:" and several labels are refused. An error names file, line and
  * character ("a9a:12:30: ...").
  *
  * Parameters:
  *   options  NULL: all defaults
  * Errors:
- *   PS_ERR_INVALID  options.columns is more than PS_SPARSE_COLUMNS_MAX
+ *   PS_ERR_INVALID  options.columns or columns_max is more than PS_SPARSE_COLUMNS_MAX
  *   (file)          the file
  * Since: 0.1 */
 PS_API enum ps_err ps_libsvm_read(const char *path, const struct ps_libsvm_options *options, struct ps_sparse *out,
                                   struct ps_error *error) PS_MUST_USE;
+
+/* Read the files of one data set together, so that a column is the same one in all of them.
+ *
+ * What the first column is called, and how many there are, is found over all files: of what is trained on and of what
+ * is held out, say.
+ *
+ * Parameters:
+ *   n        files, at least 1
+ *   paths    [n] paths, each as of ps_libsvm_read()
+ *   options  of all of them; NULL: all defaults
+ *   out      [n], filled when the call succeeds
+ * Errors:
+ *   ps_libsvm_read()  what it has; PS_ERR_INVALID also for no file
+ * Since: 0.1 */
+PS_API enum ps_err ps_libsvm_read_parts(size_t n, const char *const *paths, const struct ps_libsvm_options *options,
+                                        struct ps_sparse *out, struct ps_error *error) PS_MUST_USE;
 
 /* Free examples.
  *
@@ -295,6 +323,7 @@ struct ps_dataset {
     uint32_t *labels; /* [rows], owned; NULL when there are none */
     uint32_t rank;    /* shape of one example: 8×8 images are rank 2; a network that convolves wants {8, 8, 1} */
     uint64_t dims[8]; /* their product is columns */
+    char **names;     /* [columns], owned: of a table's columns; NULL: not known */
 };
 
 /* Which part of a directory's data.
@@ -305,9 +334,9 @@ enum ps_part { PS_TRAIN = 0, PS_HELD_OUT = 1 };
  *
  *     <part>-images-idx3-ubyte    <part>-labels-idx1-ubyte
  *
- * part is "train" or "t10k", each file optionally with ".gz" or with '.' for the last '-' before "idx". Images have any
- * rank from 1 on and any type, the first dimension counts examples; there are as many labels, whole numbers from 0 to
- * 65,535.
+ * part is "train" or "t10k", each file optionally with ".gz" or with '.' for the last '-' before "idx"; directories of
+ * these names are passed over. Images have any rank from 1 on and any type, the first dimension counts examples; there
+ * are as many labels, whole numbers from 0 to 65,535.
  *
  * Parameters:
  *   directory  the directory
@@ -345,6 +374,19 @@ PS_API enum ps_err ps_dataset_read_idx(const char *images_path, const char *labe
  * Since: 0.1 */
 PS_API enum ps_err ps_dataset_read_csv(const char *path, const struct ps_csv_options *options, long label_column,
                                        struct ps_dataset *out, struct ps_error *error) PS_MUST_USE;
+
+/* Check that what is trained on one part can be measured with another.
+ *
+ * Their examples have one shape and, where both parts have names, features of the same names in the same order.
+ *
+ * Parameters:
+ *   train     what is trained on
+ *   held_out  what is measured with
+ * Errors:
+ *   PS_ERR_DATA  they differ: says in what
+ * Since: 0.1 */
+PS_API enum ps_err ps_dataset_check_alike(const struct ps_dataset *train, const struct ps_dataset *held_out,
+                                          struct ps_error *error) PS_MUST_USE;
 
 /* Free a dataset.
  *

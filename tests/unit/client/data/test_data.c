@@ -2,6 +2,7 @@
 #include "client/include/psclient/ps_data.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "common/core/base/base.h"
 #include "common/core/model/philox.h"
@@ -100,6 +101,59 @@ START_TEST(all_four_forms_of_the_names_are_found)
     assert_error(error, PS_ERR_IO, "no file train-images-idx3-ubyte there");
     ck_assert_int_ne(ps_dataset_load_idx("/nonexistent", PS_HELD_OUT, &d, &error), PS_OK);
     assert_error(error, PS_ERR_IO, "/nonexistent: no file t10k-images");
+}
+END_TEST
+
+/* Archives unpack to a folder of the file's name, and the file beside it or in it. */
+START_TEST(a_directory_of_the_wanted_name_is_passed_over)
+{
+    struct ps_dataset d;
+    const char *folder = data_path("train-images-idx3-ubyte");
+
+    ck_assert_int_eq(mkdir(folder, 0755), 0);
+    write_plain("train-labels.idx1-ubyte", labels, sizeof labels);
+    ck_assert_int_ne(ps_dataset_load_idx(data_dir, PS_TRAIN, &d, &error), PS_OK);
+    assert_error(error, PS_ERR_IO,
+                 "no file train-images-idx3-ubyte there, nor with .gz; what has that name is a directory");
+    write_plain("train-images.idx3-ubyte", images, sizeof images);
+    ck_assert_msg(ps_dataset_load_idx(data_dir, PS_TRAIN, &d, &error) == PS_OK, "%s", error.text);
+    ck_assert(d.rows == 2 && d.features[3] == 40);
+    ps_dataset_free(&d);
+    rmdir(data_path("train-images-idx3-ubyte"));
+}
+END_TEST
+
+static void
+read_table(const char *name, const char *text, struct ps_dataset *out)
+{
+    ck_assert_msg(ps_dataset_read_csv(write_plain(name, text, strlen(text)), NULL, 1, out, &error) == PS_OK, "%s",
+                  error.text);
+}
+
+START_TEST(parts_that_differ_are_not_measured_with_each_other)
+{
+    struct ps_dataset square = {.columns = 16, .rank = 2, .dims = {4, 4}};
+    struct ps_dataset flat = {.columns = 16, .rank = 2, .dims = {2, 8}}, row = {.columns = 16, .rank = 1, .dims = {16}};
+    struct ps_dataset train, same, turned, plain;
+
+    ck_assert_int_eq(ps_dataset_check_alike(&square, &square, &error), PS_OK);
+    ck_assert_int_eq(ps_dataset_check_alike(&square, &flat, &error), PS_ERR_DATA);
+    ck_assert_str_eq(error.text, "examples to train on are 4x4, held-out ones 2x8");
+    ck_assert_int_eq(ps_dataset_check_alike(&square, &row, &error), PS_ERR_DATA);
+    ck_assert_str_eq(error.text, "examples to train on are 4x4, held-out ones 16");
+    read_table("a.csv", "a,class,b\n1,2,3\n", &train);
+    read_table("b.csv", "a,class,b\n4,0,5\n", &same);
+    read_table("c.csv", "b,class,a\n3,2,1\n", &turned);
+    read_table("d.csv", "1,2,3\n", &plain);
+    ck_assert_str_eq(train.names[1], "b");
+    ck_assert_int_eq(ps_dataset_check_alike(&train, &same, &error), PS_OK);
+    ck_assert_int_eq(ps_dataset_check_alike(&train, &plain, &error), PS_OK);
+    ck_assert_int_eq(ps_dataset_check_alike(&train, &turned, &error), PS_ERR_DATA);
+    assert_error(error, PS_ERR_DATA, "feature 1 of the examples to train on is \"a\", of held-out ones \"b\"");
+    ps_dataset_free(&train);
+    ps_dataset_free(&same);
+    ps_dataset_free(&turned);
+    ps_dataset_free(&plain);
 }
 END_TEST
 
@@ -409,6 +463,8 @@ make_suite(void)
     tcase_add_test(files, the_shipped_digits_are_those_that_were_written);
     tcase_add_test(files, the_shipped_digits_load);
     tcase_add_test(files, all_four_forms_of_the_names_are_found);
+    tcase_add_test(files, a_directory_of_the_wanted_name_is_passed_over);
+    tcase_add_test(files, parts_that_differ_are_not_measured_with_each_other);
     tcase_add_test(files, labels_must_match_the_images);
     tcase_add_test(files, a_table_becomes_features_and_labels);
     tcase_add_test(files, scaling_is_fitted_once_and_applied_to_all);

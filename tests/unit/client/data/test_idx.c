@@ -105,6 +105,9 @@ START_TEST(a_bad_header_is_named_with_its_byte)
 
     ck_assert_int_ne(READ(&idx, 'P', 'K', 3, 4, 0), PS_OK);
     assert_error(error, PS_ERR_DATA, "a.idx: byte 0: not an IDX file");
+    assert_error(error, PS_ERR_DATA, "it is a zip archive");
+    ck_assert_int_ne(READ(&idx, 'B', 'Z', 'h', '9', 0), PS_OK);
+    assert_error(error, PS_ERR_DATA, "byte 0: not an IDX file: it is compressed with bzip2: unpack it (bunzip2)");
     ck_assert_int_ne(READ(&idx, 0, 1, 8, 1, 0, 0, 0, 0), PS_OK);
     assert_error(error, PS_ERR_DATA, "byte 0");
     ck_assert_int_ne(READ(&idx, 0, 0, 0x0a, 1, 0, 0, 0, 0), PS_OK);
