@@ -51,7 +51,7 @@ addresses_copy(const struct tf_addresses *from, struct tf_addresses *to)
     if ((to->text = calloc(from->len, sizeof *to->text)) == NULL)
         return false;
     for (; to->len < from->len; to->len++)
-        if ((to->text[to->len] = strdup(from->text[to->len])) == NULL)
+        if (from->text[to->len] != NULL && (to->text[to->len] = strdup(from->text[to->len])) == NULL)
             return false;
     return true;
 }
@@ -208,6 +208,36 @@ cluster_from_shards(ps_cluster **out, struct ps_error *e)
     return cluster_from_list("PSD_SHARDS", cluster_env("PSD_SHARDS"), workers, task, out, e);
 }
 
+/* A cluster that gives workers by their indices may leave out others. */
+static enum ps_err
+cluster_count_workers(ps_cluster *c, struct ps_error *e)
+{
+    uint32_t workers;
+    enum ps_err err;
+
+    if (!c->config.jobs[TF_WORKER].indexed)
+        return PS_OK;
+    if ((err = cluster_env_number("PSD_WORKERS", c->workers, &workers, e)) != PS_OK)
+        return err;
+    if (workers < c->workers)
+        return ps_fail(e, PS_ERR_CONFIG, "PSD_WORKERS: there are %u workers, and TF_CONFIG lists number %u", workers,
+                       c->workers - 1);
+    c->workers = workers;
+    return PS_OK;
+}
+
+static enum ps_err
+cluster_from_tf_config(const char *json, ps_cluster **out, struct ps_error *e)
+{
+    enum ps_err err = ps_cluster_from_json(json, out, e);
+
+    if (err != PS_OK || (err = cluster_count_workers(*out, e)) == PS_OK)
+        return err;
+    ps_cluster_free(*out);
+    *out = NULL;
+    return err;
+}
+
 enum ps_err
 ps_cluster_from_env(ps_cluster **out, struct ps_error *error)
 {
@@ -217,7 +247,7 @@ ps_cluster_from_env(ps_cluster **out, struct ps_error *error)
 
     *out = NULL;
     if (json != NULL)
-        err = ps_cluster_from_json(json, out, error);
+        err = cluster_from_tf_config(json, out, error);
     else if (cluster_env("PSD_SHARDS") != NULL)
         err = cluster_from_shards(out, error);
     else

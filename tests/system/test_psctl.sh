@@ -30,6 +30,16 @@ psctl status
   has "^1 ${PSD_SHARDS#*,} serving " && has '^all '
 ok $? "status shows both shards and their sum"
 
+# The same from a description of the whole cluster, in which psctl has no place of its own.
+export TF_CONFIG='{"cluster": {"worker": ["a:1"], "ps": ["'${PSD_SHARDS/,/\",\"}'"]}}'
+psctl status
+is "0 2" "$status $(grep -c ' serving ' "$work/out")" "a TF_CONFIG without a task says where the shards are"
+export TF_CONFIG='{"cluster": {"worker": ["a:1"]}}'
+psctl status
+[ "$status" -eq 2 ] && says err "TF_CONFIG: cluster.ps: missing"
+ok $? "and one without shards is refused"
+unset TF_CONFIG
+
 psctl variables
 [ "$status" -eq 0 ] && has '^digits dense0/weights 64x128 all .* 0.001 adam' && has '^digits dense1/bias 10 ' && has '^total all '
 ok $? "variables shows each variable and the total"

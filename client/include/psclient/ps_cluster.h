@@ -41,6 +41,10 @@ enum ps_role { PS_ROLE_CHIEF, PS_ROLE_WORKER, PS_ROLE_PS, PS_ROLE_EVALUATOR };
  *     {"cluster": {"chief": ["host:port"], "worker": [...], "ps": [...], "evaluator": [...]},
  *      "task": {"type": "worker", "index": 0}}
  *
+ * What TensorFlow takes is taken: an index may be a text, a job an object, {"1": "host:port"}, which may leave out
+ * workers (the number of workers is the highest index and one more), "master" is the chief. Members that are not known
+ * are passed over, except jobs.
+ *
  * ps addresses are "host:port", "[v6]:port" or "unix:/path". Workers are numbered as one list: the chief first, then
  * workers; when there is no chief, worker 0 is chief. Without ps there are workers alone, which may train together
  * (ps_group.h), but have no shards to open a client of.
@@ -57,8 +61,8 @@ PS_API enum ps_err ps_cluster_from_json(const char *json, ps_cluster **out, stru
 /* Make a cluster from the environment.
  *
  * TF_CONFIG when set, else PSD_SHARDS ("host:port,host:port") with PSD_WORKERS (count, default 1) and PSD_TASK (this
- * worker's index, default 0). PSD_CLUSTER, when set, is the cluster's name in both cases. A variable that is set to
- * nothing counts as not set.
+ * worker's index, default 0). Where TF_CONFIG leaves out workers, PSD_WORKERS, when set, says how many there are.
+ * PSD_CLUSTER, when set, is the cluster's name in both cases. A variable that is set to nothing counts as not set.
  *
  * Errors:
  *   PS_ERR_CONFIG  neither TF_CONFIG nor PSD_SHARDS is set, or one of the variables is not valid: says which

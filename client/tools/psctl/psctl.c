@@ -11,8 +11,10 @@
 
 #include "client/tools/psctl/psctl_commands.h"
 #include "client/tools/shared/interrupt.h"
+#include "client/tools/shared/strlist.h"
 #include "client/tools/shared/terminal.h"
 #include "common/cli/streams.h"
+#include "common/core/cluster/tfconfig.h"
 
 #define SLOW_TIMEOUT_MS (10 * 60 * 1000) /* of commands that wait for disks or starts, unless --timeout is given */
 
@@ -136,16 +138,58 @@ psctl_tls(const struct psctl_settings *s)
     return true;
 }
 
+/* "host:port,host:port" */
+static char *
+psctl_join(const struct tf_addresses *list)
+{
+    size_t size = 1;
+    char *text, *at;
+
+    for (uint32_t i = 0; i < list->len; i++)
+        size += strlen(list->text[i]) + 1;
+    text = at = strlist_alloc(NULL, size, 1);
+    *at = '\0';
+    for (uint32_t i = 0; i < list->len; i++)
+        at += sprintf(at, "%s%s", i > 0 ? "," : "", list->text[i]);
+    return text;
+}
+
+/* The shards of a TF_CONFIG without a task: it describes the cluster, and psctl is none of its processes. NULL:
+ * TF_CONFIG is not like that, or lists none. */
+static char *
+psctl_listed_shards(void)
+{
+    const char *json = getenv("TF_CONFIG");
+    struct tf_config config = {0};
+    char *list = NULL;
+    bool task;
+
+    if (json == NULL || *json == '\0')
+        return NULL;
+    if (tf_config_parse_cluster(json, &config, &task, NULL) == PS_OK && !task)
+        list = psctl_join(&config.jobs[TF_PS]);
+    tf_config_finish(&config);
+    return list;
+}
+
 static enum ps_err
 psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps_error *e)
 {
     enum ps_err err;
+    char *listed;
 
+    *out = NULL;
     if (settings->shards != NULL)
         return ps_cluster_from_list(settings->shards, 1, 0, out, e);
     if (getenv("TF_CONFIG") == NULL && getenv("PSD_SHARDS") == NULL)
         return ps_fail(e, PS_ERR_INVALID, "neither --shards nor TF_CONFIG nor PSD_SHARDS says where the shards are");
-    if ((err = ps_cluster_from_env(out, e)) != PS_OK || ps_cluster_shards(*out) > 0)
+    listed = psctl_listed_shards();
+    if (listed == NULL)
+        err = ps_cluster_from_env(out, e);
+    else
+        err = *listed == '\0' ? PS_OK : ps_cluster_from_list(listed, 1, 0, out, e);
+    free(listed);
+    if (err != PS_OK || (*out != NULL && ps_cluster_shards(*out) > 0))
         return err;
     ps_cluster_free(*out);
     *out = NULL;

@@ -149,6 +149,41 @@ START_TEST(the_environment_prefers_tf_config)
 }
 END_TEST
 
+#define SPARSE(workers, index)                                                                                         \
+    "{\"cluster\": {\"ps\": [\"p:1\"], \"worker\": {" workers "}}, \"task\": {\"type\": \"worker\", \"index\": " index \
+    "}}"
+
+START_TEST(workers_that_are_not_listed_are_counted_by_the_highest_or_as_told)
+{
+    struct ps_error e;
+    ps_cluster *c, *copy;
+
+    clear_environment();
+    setenv("TF_CONFIG", SPARSE("\"1\": \"w:2\"", "1"), 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, NULL), PS_OK);
+    ck_assert(ps_cluster_workers(c) == 2 && ps_cluster_task(c) == 1 && !ps_cluster_is_chief(c));
+    ck_assert_ptr_null(cluster_worker_address(c, 0));
+    ck_assert_int_eq(cluster_copy(c, &copy, NULL), PS_OK);
+    ps_cluster_free(c);
+    ck_assert_ptr_null(cluster_worker_address(copy, 0));
+    ck_assert_str_eq(cluster_worker_address(copy, 1), "w:2");
+    ps_cluster_free(copy);
+    setenv("PSD_WORKERS", "3", 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, NULL), PS_OK);
+    ck_assert_uint_eq(ps_cluster_workers(c), 3);
+    ps_cluster_free(c);
+    setenv("TF_CONFIG", SPARSE("\"0\": \"w:1\"", "\"0\""), 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, NULL), PS_OK);
+    ck_assert(ps_cluster_workers(c) == 3 && ps_cluster_is_chief(c));
+    ps_cluster_free(c);
+    setenv("PSD_WORKERS", "1", 1);
+    setenv("TF_CONFIG", SPARSE("\"1\": \"w:2\"", "1"), 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, &e), PS_ERR_CONFIG);
+    ck_assert_str_eq(e.text, "PSD_WORKERS: there are 1 workers, and TF_CONFIG lists number 1");
+    ck_assert_ptr_null(c);
+}
+END_TEST
+
 /* Variable, value, and text that the sentence must contain. */
 static const char *const bad[][3] = {
     {"PSD_SHARDS", "a:1,b", "PSD_SHARDS[1]: 'b'"},
@@ -156,6 +191,7 @@ static const char *const bad[][3] = {
     {"PSD_WORKERS", "-1", "PSD_WORKERS: expected a whole number"},
     {"PSD_WORKERS", "0", "PSD_WORKERS: expected at least 1"},
     {"PSD_WORKERS", "99999999999999999999999", "PSD_WORKERS: expected a whole number"},
+    {"PSD_TASK", "0\n", "got '0\\n'"},
     {"PSD_TASK", "1x", "PSD_TASK: expected a whole number"},
     {"PSD_TASK", "1", "PSD_TASK: 1 is out of range; PSD_WORKERS is 1"},
     {"PSD_CLUSTER", "a\nb", "PSD_CLUSTER: a cluster's name must be UTF-8"},
@@ -244,6 +280,7 @@ make_suite(void)
     tcase_add_test(t, a_cluster_without_shards_has_workers_but_no_client);
     tcase_add_test(t, a_list_makes_a_worker);
     tcase_add_test(t, the_environment_prefers_tf_config);
+    tcase_add_test(t, workers_that_are_not_listed_are_counted_by_the_highest_or_as_told);
     tcase_add_loop_test(t, an_error_names_the_variable, 0, ARRAY_LEN(bad));
     tcase_add_test(t, an_empty_environment_says_what_is_missing);
     tcase_add_test(t, a_name_is_checked);

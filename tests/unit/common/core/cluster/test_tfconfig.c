@@ -39,6 +39,90 @@ START_TEST(an_evaluator_may_be_left_out_of_the_cluster)
 }
 END_TEST
 
+/* ---- What TensorFlow takes ---- */
+
+static void
+assert_place(const char *text, enum tf_job type, uint32_t index, const char *address)
+{
+    struct ps_error e;
+    struct tf_config c;
+
+    ck_assert_msg(tf_config_parse(text, &c, &e) == PS_OK, "%s: %s", text, e.text);
+    ck_assert_msg(c.type == type && c.index == index, "%s: %s %u", text, tf_job_name(c.type), c.index);
+    ck_assert_str_eq(c.jobs[type].text[index], address);
+    tf_config_finish(&c);
+}
+
+#define WORKERS(index)                                                                                                 \
+    "{\"cluster\": {\"worker\": [\"w:1\", \"w:2\"]}, \"task\": {\"type\": \"worker\", \"index\": " index "}}"
+
+START_TEST(an_index_may_be_a_text)
+{
+    assert_place(WORKERS("\"1\""), TF_WORKER, 1, "w:2");
+    assert_place(WORKERS("\" +1\\n\""), TF_WORKER, 1, "w:2"); /* as Python's int() has it */
+    assert_place(WORKERS("1.0"), TF_WORKER, 1, "w:2");
+    assert_place("\xef\xbb\xbf" WORKERS("0"), TF_WORKER, 0, "w:1");
+}
+END_TEST
+
+START_TEST(the_only_one_of_a_job_needs_no_index)
+{
+    assert_place("{\"cluster\": {\"worker\": [\"w:1\"]}, \"task\": {\"type\": \"worker\"}}", TF_WORKER, 0, "w:1");
+    assert_place(
+        "{\"cluster\": {\"chief\": [\"c:1\"], \"worker\": [\"w:1\", \"w:2\"]}, \"task\": {\"type\": \"chief\"}}",
+        TF_CHIEF, 0, "c:1");
+}
+END_TEST
+
+START_TEST(a_job_may_be_an_object_of_indices)
+{
+    static const char sparse[] =
+        "{\"cluster\": {\"ps\": {\"1\": \"p:2\", \"0\": \"p:1\"}, \"worker\": {\"3\": \"w:4\", \"1\": \"w:2\"}},"
+        " \"task\": {\"type\": \"worker\", \"index\": \"3\"}}";
+    struct tf_config c;
+    bool task;
+
+    assert_place(sparse, TF_WORKER, 3, "w:4");
+    ck_assert_int_eq(tf_config_parse(sparse, &c, NULL), PS_OK);
+    ck_assert(c.jobs[TF_WORKER].len == 4 && c.jobs[TF_WORKER].indexed && !c.jobs[TF_CHIEF].indexed);
+    ck_assert(c.jobs[TF_WORKER].text[0] == NULL && c.jobs[TF_WORKER].text[2] == NULL);
+    ck_assert_str_eq(c.jobs[TF_WORKER].text[1], "w:2");
+    ck_assert_str_eq(c.jobs[TF_PS].text[0], "p:1");
+    ck_assert_str_eq(c.jobs[TF_PS].text[1], "p:2");
+    tf_config_finish(&c);
+    ck_assert_int_eq(tf_config_parse_cluster(sparse, &c, &task, NULL), PS_ERR_CONFIG); /* a launcher needs them all */
+    tf_config_finish(&c);
+    assert_place("{\"sparseCluster\": {\"worker\": {\"1\": \"w:2\"}, \"ps\": [\"p:1\"]}," /* Kubeflow's operator */
+                 " \"task\": {\"type\": \"worker\", \"index\": 1}}",
+                 TF_WORKER, 1, "w:2");
+}
+END_TEST
+
+START_TEST(a_master_is_the_chief)
+{
+    assert_place("{\"cluster\": {\"master\": [\"m:1\"], \"worker\": [\"w:1\"], \"ps\": [\"p:1\"]},"
+                 " \"task\": {\"type\": \"master\", \"index\": 0}, \"job\": {}, \"environment\": \"cloud\","
+                 " \"session_master\": \"grpc://m:1\", \"service\": {}}",
+                 TF_CHIEF, 0, "m:1");
+}
+END_TEST
+
+START_TEST(addresses_may_have_a_scheme)
+{
+    static const char *const forms[][2] = {{"grpc://h:1", "h:1"},       {"dns:///h.a:1", "h.a:1"},
+                                           {"dns:h:1", "h:1"},          {"ipv4:10.0.0.1:1", "10.0.0.1:1"},
+                                           {"ipv6:[::1]:1", "[::1]:1"}, {"dns:1", "dns:1"},
+                                           {"ipv4:1", "ipv4:1"},        {"h.ns.svc:02222", "h.ns.svc:02222"}};
+    char text[200];
+
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        snprintf(text, sizeof text,
+                 "{\"cluster\": {\"worker\": [\"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}", forms[i][0]);
+        assert_place(text, TF_WORKER, 0, forms[i][1]);
+    }
+}
+END_TEST
+
 #define TASK    ", \"task\": {\"type\": \"worker\", \"index\": 0}}"
 #define CLUSTER "{\"cluster\": {\"worker\": [\"w:1\", \"w:2\"], \"ps\": [\"p:1\"]}"
 
@@ -55,7 +139,19 @@ static const char *const bad[][2] = {
     {"{\"cluster\": {\"wroker\": [\"w:1\"]}" TASK, "TF_CONFIG: cluster.wroker: unknown job"},
     {"{\"cluster\": {\"worker\": \"w:1\"}" TASK,
      "TF_CONFIG: cluster.worker: expected a list of addresses, got a string"},
-    {"{\"cluster\": {\"worker\": {\"0\": \"w:1\"}}" TASK, "TF_CONFIG: cluster.worker: expected a list"},
+    {"{\"cluster\": {\"worker\": {\"a\": \"w:1\"}}" TASK, "TF_CONFIG: cluster.worker: 'a' is not an index"},
+    {"{\"cluster\": {\"worker\": {\"-1\": \"w:1\"}}" TASK, "TF_CONFIG: cluster.worker: '-1' is not an index"},
+    {"{\"cluster\": {\"worker\": {\"0\": 7}}" TASK, "TF_CONFIG: cluster.worker[0]: expected an address"},
+    {"{\"cluster\": {\"worker\": {\"0\": \"w:1\", \"00\": \"w:2\"}}" TASK,
+     "cluster.worker[0]: the index is there twice"},
+    {"{\"cluster\": {\"worker\": {\"65536\": \"w:1\"}}" TASK, "cluster.worker[65536]: more than 65536 addresses"},
+    {"{\"cluster\": {\"worker\": {\"99999999999999999999\": \"w:1\"}}" TASK, "is not an index"},
+    {"{\"cluster\": {\"worker\": {\"1\": \"w:1\"}}" TASK, "task.index: cluster.worker does not say where 0 is"},
+    {"{\"cluster\": {\"worker\": [\"w:1\"], \"ps\": {\"1\": \"p:1\"}}" TASK,
+     "TF_CONFIG: cluster.ps[0]: missing; the address of every ps is needed"},
+    {"{\"cluster\": {\"chief\": {\"1\": \"c:1\"}}" TASK, "TF_CONFIG: cluster.chief[1]: there can be only one"},
+    {"{\"cluster\": {\"chief\": [\"c:1\"], \"master\": [\"m:1\"]}" TASK, "cluster.chief[0]: the index is there twice"},
+    {"{\"cluster\": {\"worker\": null}" TASK, "TF_CONFIG: cluster.worker: expected a list of addresses, got null"},
     {"{\"cluster\": {\"worker\": [\"w:1\", 2]}" TASK, "TF_CONFIG: cluster.worker[1]: expected an address"},
     {"{\"cluster\": {\"worker\": [\"w:1\", null]}" TASK, "TF_CONFIG: cluster.worker[1]: expected an address"},
     {"{\"cluster\": {\"ps\": [\"p:1\", \"p2\"]}" TASK, "TF_CONFIG: cluster.ps[1]: 'p2' is not an address"},
@@ -71,7 +167,10 @@ static const char *const bad[][2] = {
     {CLUSTER ", \"task\": {\"type\": 3, \"index\": 0}}", "TF_CONFIG: task.type: expected a string, got a number"},
     {CLUSTER ", \"task\": {\"type\": \"master\", \"index\": 0}}", "TF_CONFIG: task.type: unknown job 'master'"},
     {CLUSTER ", \"task\": {\"type\": \"worker\"}}", "TF_CONFIG: task.index: missing"},
-    {CLUSTER ", \"task\": {\"type\": \"worker\", \"index\": \"0\"}}", "TF_CONFIG: task.index: expected a whole number"},
+    {CLUSTER ", \"task\": {\"type\": \"worker\", \"index\": \"0x1\"}}",
+     "task.index: expected a whole number, got '0x1'"},
+    {CLUSTER ", \"task\": {\"type\": \"worker\", \"index\": \"\"}}", "TF_CONFIG: task.index: expected a whole number"},
+    {CLUSTER ", \"task\": {\"type\": \"worker\", \"index\": \"2\"}}", "TF_CONFIG: task.index: 2 is out of range"},
     {CLUSTER ", \"task\": {\"type\": \"worker\", \"index\": 0.5}}", "got a number with a fraction"},
     {CLUSTER ", \"task\": {\"type\": \"worker\", \"index\": true}}", "got true or false"},
     {CLUSTER ", \"task\": {\"type\": \"worker\", \"index\": 2}}", "TF_CONFIG: task.index: 2 is out of range"},
@@ -217,6 +316,11 @@ make_suite(void)
 
     tcase_add_test(t, a_whole_cluster_is_read);
     tcase_add_test(t, an_evaluator_may_be_left_out_of_the_cluster);
+    tcase_add_test(t, an_index_may_be_a_text);
+    tcase_add_test(t, the_only_one_of_a_job_needs_no_index);
+    tcase_add_test(t, a_job_may_be_an_object_of_indices);
+    tcase_add_test(t, a_master_is_the_chief);
+    tcase_add_test(t, addresses_may_have_a_scheme);
     tcase_add_loop_test(t, an_error_points_at_the_place, 0, ARRAY_LEN(bad));
     tcase_add_test(t, a_job_name_cannot_flood_the_sentence);
     tcase_add_test(t, thousands_of_workers_are_read);
