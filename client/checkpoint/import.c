@@ -340,7 +340,10 @@ ps_client_import(ps_client *c, const char *file, const struct ps_import_options 
     m->making = (struct dir_writer){.fd = -1, .dir_fd = -1};
     m->name = options->job != NULL ? options->job : c->options.job;
     fill_job(options, m->name, &job);
-    choice = (struct import_choice){.pattern = options->variables, .declare = options->declare};
+    choice = (struct import_choice){.pattern = options->variables,
+                                    .except = options->except,
+                                    .except_len = options->except_len,
+                                    .declare = options->declare};
     if (options->declare != NULL && options->make_job)
         choice.job = &job;
     err = import_run(m, file, options->dir, &choice, timeout_ms, report, error);

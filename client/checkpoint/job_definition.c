@@ -8,6 +8,7 @@
 struct job_definition_query {
     const char *job;
     struct checkpoint *manifest;
+    struct checkpoint_gather variables; /* of all shards */
     struct job_definition *is;
     bool more; /* the shard that is asked has more */
     char after[2 * PS_NAME_MAX + 2];
@@ -55,7 +56,7 @@ take_variables(struct job_definition_query *d, uint32_t shard, const Psd__Report
 
         if (v->declared == NULL || v->now == NULL)
             return broadcast_query_unreadable(shard, e);
-        if ((err = checkpoint_add(d->manifest, v->declared, v->now, e)) != PS_OK)
+        if ((err = checkpoint_gather_take(&d->variables, v->declared, v->now, e)) != PS_OK)
             return err;
         snprintf(d->after, sizeof d->after, "%s/%s", d->job, v->declared->name);
     }
@@ -102,6 +103,9 @@ job_definition_query(const struct call_deadline *limit, const char *job, struct 
             err = broadcast_query_run(&a, shard, 1, e);
         while (err == PS_OK && d.more);
     }
+    if (err == PS_OK)
+        err = checkpoint_gather_add(&d.variables, manifest, e);
+    checkpoint_gather_finish(&d.variables);
     if (err == PS_OK && !out->found)
         return ps_fail(e, PS_ERR_NOT_FOUND, "the cluster has no job '%.64s'", job);
     return err;

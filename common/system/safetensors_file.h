@@ -29,7 +29,7 @@ void safetensors_file_close(struct safetensors_file *f);
 enum ps_err safetensors_file_floats(const struct safetensors_file *f, const struct safetensors_tensor *t,
                                     uint64_t first, size_t n, float *out, struct ps_error *e) PS_MUST_USE;
 
-/* How many values a tensor has. */
+/* How many values a tensor has; of a SAFETENSORS_OTHER, how many bytes. */
 uint64_t safetensors_elements(const struct safetensors_tensor *t);
 
 #endif

@@ -149,7 +149,10 @@ csv_options(struct fuzz_bytes *b)
 {
     static const char delimiters[] = {0, ',', ';', '\t', ' '};
 
-    return (struct ps_csv_options){.delimiter = delimiters[bytes_below(b, sizeof delimiters)],
+    unsigned delimiter = bytes_below(b, 3 * sizeof delimiters);
+
+    return (struct ps_csv_options){.delimiter = delimiters[delimiter % sizeof delimiters],
+                                   .decimal = "\0,."[delimiter / sizeof delimiters],
                                    .header = (enum ps_csv_header)bytes_below(b, 3)};
 }
 
@@ -173,7 +176,10 @@ fuzz_data_csv(struct fuzz_bytes *b)
 static struct ps_libsvm_options
 libsvm_options(struct fuzz_bytes *b)
 {
-    return (struct ps_libsvm_options){.base = (enum ps_libsvm_base)bytes_below(b, 3), .columns = bytes_below(b, 20)};
+    unsigned base = bytes_below(b, 6);
+
+    return (struct ps_libsvm_options){
+        .base = (enum ps_libsvm_base)(base % 3), .columns_max = base / 3 * 50, .columns = bytes_below(b, 20)};
 }
 
 static void
@@ -265,11 +271,34 @@ sparse_file(struct fuzz_bytes *b)
     close(fd);
 }
 
+/* The text twice, as two parts of one data set: both have the same columns, and as many. */
+static void
+sparse_parts(struct fuzz_bytes *b)
+{
+    struct ps_libsvm_options options = libsvm_options(b);
+    char path[BYTES_PATH_MAX];
+    int fd = bytes_file(b, path);
+    const char *const paths[] = {path, path};
+    struct ps_sparse out[2] = {{0}};
+    struct ps_error e = {0};
+    enum ps_err err;
+
+    if ((err = ps_libsvm_read_parts(2, paths, &options, out, &e)) == PS_OK) {
+        ps_assert(out[0].columns == out[1].columns && out[0].entries == out[1].entries);
+        use_sparse(&out[0]);
+        use_sparse(&out[1]);
+    } else {
+        check_refusal(err, &e);
+    }
+    close(fd);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const readers[])(struct fuzz_bytes *) = {
-        fuzz_data_idx, fuzz_data_csv, fuzz_data_libsvm, whole_file, dataset_of_images, dataset_of_table, sparse_file};
+    static void (*const readers[])(struct fuzz_bytes *) = {fuzz_data_idx, fuzz_data_csv,     fuzz_data_libsvm,
+                                                           whole_file,    dataset_of_images, dataset_of_table,
+                                                           sparse_file,   sparse_parts};
     struct fuzz_bytes b = {data, size};
 
     readers[bytes_below(&b, ARRAY_LEN(readers))](&b);

@@ -1,6 +1,6 @@
 /* A safetensors file from an untrusted source, and its import: fuzz_checkpoint.c has the header alone.
  *
- * The first two bytes: what the import may do (a pattern, declare), and how many values lie behind the bytes; the rest
+ * The first two bytes: what the import may do (patterns, declare), and how many values lie behind the bytes; the rest
  * is the file. What is accepted becomes variables that could have been declared, each of a tensor with its name, shape
  * and as many values; values become floats of the same bits on every path; and what is written again is read again as
  * the same tensors. What is refused has a code of its own and a sentence that names the file. */
@@ -62,9 +62,9 @@ check_variables(const struct checkpoint *c, const struct safetensors *s)
 static void
 fuzz_safetensors_plan(const struct safetensors *s, uint8_t how)
 {
-    static const char *const patterns[] = {NULL, "w", "*", "?*a"};
+    static const char *const patterns[] = {NULL, "w", "*", "?*a"}, *const except[] = {"*.n", "b?"};
     struct ps_optimizer optimizer;
-    struct import_choice choice = {.pattern = patterns[how & 3]};
+    struct import_choice choice = {.pattern = patterns[how & 3], .except = except, .except_len = how >> 3 & 2};
     struct checkpoint out = {0};
     struct ps_error e = {0};
     uint64_t declared;
@@ -104,6 +104,16 @@ fuzz_safetensors_convert(const struct safetensors *s, const uint8_t *file, size_
     }
 }
 
+static bool
+has_other(const struct safetensors *s)
+{
+    for (size_t i = 0; i < s->len; i++)
+        if (s->tensors[i].type == SAFETENSORS_OTHER)
+            return true;
+    return false;
+}
+
+/* Tensors of types that are not known are not written. */
 static void
 write_again(const struct safetensors *s)
 {
@@ -111,6 +121,9 @@ write_again(const struct safetensors *s)
     struct ps_error e;
     char *head = NULL;
     enum ps_err err = PS_OK;
+
+    if (has_other(s))
+        return;
 
     for (size_t i = 0; err == PS_OK && i < s->len; i++)
         err =

@@ -166,6 +166,30 @@ psctl import --job other "$odd"
 [ "$status" -eq 0 ] && [ "$(sum new other)" = 30 ]
 ok $? "whatever the file is called"
 
+# Other programs' files have more than weights: counters, and types that come to be later.
+python3 - "$work/in.safetensors" <<'EOF'
+import json, struct, sys
+head = {"dense0/bias": {"dtype": "F32", "shape": [128], "data_offsets": [0, 512]},
+        "bn.num_batches_tracked": {"dtype": "I64", "shape": [], "data_offsets": [512, 520]},
+        "scales": {"dtype": "F8_E8M0", "shape": [3], "data_offsets": [520, 523]}}
+text = json.dumps(head).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + struct.pack("<f", 0.25) * 128 + bytes(11))
+EOF
+psctl import --job digits --variables 'dense*' "$work/in.safetensors"
+is "0 32" "$status $(sum dense0/bias digits)" "a tensor of a type that is not known does not matter when it is not wanted"
+psctl import --job digits --except '*.num_batches_tracked' --except scales "$work/in.safetensors"
+[ "$status" -eq 0 ] && says out '^1 variable of job "digits"'
+ok $? "and several may be left out"
+psctl import --job digits --except scales "$work/in.safetensors"
+[ "$status" -eq 3 ] && says err "tensor 'bn.num_batches_tracked' is of I64: F32, F16 and BF16 become variables (except leaves others out)"
+ok $? "one that is wanted is refused with the way out"
+psctl snapshot diff "$work/in.safetensors" "$work/in.safetensors"
+is "0 0 of 3 tensors differ" "$status $(cat "$work/out")" "such files are compared"
+echo '{"weight_map": {"w": "model-00001-of-00002.safetensors"}}' >"$work/model.safetensors.index.json"
+psctl import --job digits "$work/model.safetensors.index.json"
+[ "$status" -eq 3 ] && says err 'it is JSON and no safetensors file: an index of several files names them'
+ok $? "an index of several files is said to be one"
+
 # ---- bench ----
 
 psctl bench --seconds 0.2 --block 4KiB

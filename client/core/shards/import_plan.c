@@ -74,8 +74,9 @@ plan_tensor(const char *file, const struct safetensors_tensor *t, const struct c
     const struct checkpoint_variable *there = checkpoint_find(is, t->name);
 
     if (!safetensors_is_float(t->type))
-        return ps_fail(e, PS_ERR_UNSUPPORTED, "%s: tensor '%.*s' is of %s: F32, F16 and BF16 become variables", file,
-                       NAME_SHOWN, t->name, safetensors_type_name(t->type));
+        return ps_fail(e, PS_ERR_UNSUPPORTED,
+                       "%s: tensor '%.*s' is of %.16s: F32, F16 and BF16 become variables (except leaves others out)",
+                       file, NAME_SHOWN, t->name, safetensors_dtype(t));
     if (there != NULL)
         return plan_existing(file, t, there, out, e);
     if (choice->declare == NULL)
@@ -83,6 +84,15 @@ plan_tensor(const char *file, const struct safetensors_tensor *t, const struct c
                        t->name);
     (*declared)++;
     return plan_new(file, t, choice->declare, out, e);
+}
+
+static bool
+is_wanted(const struct import_choice *choice, const char *name)
+{
+    for (size_t i = 0; i < choice->except_len; i++)
+        if (pattern_matches(choice->except[i], name))
+            return false;
+    return choice->pattern == NULL || pattern_matches(choice->pattern, name);
 }
 
 enum ps_err
@@ -93,10 +103,11 @@ import_plan(const char *file, const struct safetensors *tensors, const struct ch
 
     *declared = 0;
     for (size_t i = 0; err == PS_OK && i < tensors->len; i++)
-        if (choice->pattern == NULL || pattern_matches(choice->pattern, tensors->tensors[i].name))
+        if (is_wanted(choice, tensors->tensors[i].name))
             err = plan_tensor(file, &tensors->tensors[i], is, choice, out, declared, e);
     if (err == PS_OK && out->variables_len == 0)
-        return ps_fail(e, PS_ERR_NOT_FOUND, "%s: it has no tensor that \"%.128s\" names", file,
-                       choice->pattern != NULL ? choice->pattern : "*");
+        return ps_fail(e, PS_ERR_NOT_FOUND, "%s: it has no tensor that \"%.128s\" names%s", file,
+                       choice->pattern != NULL ? choice->pattern : "*",
+                       choice->except_len > 0 ? " and that is not left out" : "");
     return err;
 }

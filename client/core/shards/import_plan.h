@@ -8,7 +8,9 @@
 #include "common/include/psclient/ps_optimizer.h"
 
 struct import_choice {
-    const char *pattern;                /* of the tensors' names, see pattern.h; NULL: all */
+    const char *pattern;       /* of the tensors' names, see pattern.h; NULL: all */
+    const char *const *except; /* [except_len] patterns of those that are left out */
+    size_t except_len;
     const struct ps_optimizer *declare; /* of variables that are not there; NULL: all must be */
     const Psd__Job *job;                /* to be made when it is not there; NULL: it must be */
 };

@@ -143,6 +143,8 @@ struct ps_import_options {
     enum ps_mode mode;                  /* of this mode */
     uint32_t bound;                     /* ssp: clocks */
     uint32_t workers;                   /* 0: one; in sync all of them make a step */
+    const char *const *except;          /* [except_len] names that are left out, as in variables: buffers of whole */
+    size_t except_len;                  /* numbers, say; NULL, 0: none */
 };
 
 /* What an import did.
@@ -170,7 +172,7 @@ struct ps_import_report {
  * Errors:
  *   PS_ERR_DATA          no whole safetensors file: a header that lies, offsets with holes or overlaps, two of one name
  *   PS_ERR_SHAPE         a variable has another shape than its tensor
- *   PS_ERR_UNSUPPORTED   another type of values
+ *   PS_ERR_UNSUPPORTED   another type of values, of a tensor that is not left out
  *   PS_ERR_NONFINITE     NaN or Inf for a variable that refuses them
  *   PS_ERR_NOT_FOUND     no such job or variable, no tensor that the pattern names
  *   PS_ERR_INVALID       nothing that could be declared; an option is not valid; NULL

@@ -169,7 +169,7 @@ diff_compare(const struct safetensors_file *a, const struct safetensors_file *b,
 static bool
 same_shape(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
 {
-    return a->type == b->type && a->rank == b->rank &&
+    return strcmp(safetensors_dtype(a), safetensors_dtype(b)) == 0 && a->bytes == b->bytes && a->rank == b->rank &&
            (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 

@@ -5,6 +5,7 @@
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/psctl/views/render.h"
 #include "client/tools/shared/printer.h"
+#include "common/cli/option_row.h"
 
 enum {
     STATUS_NOT_REACHED = 1, /* a shard did not answer, or --check found an unhealthy one */
@@ -20,6 +21,7 @@ struct psctl_settings {
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     const char *shards, *token_file, *job, *variables, *name, *from_checkpoint, *through, *declare, *live_dir, *listen,
         *output;
+    struct option_list except;
     int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms, workers, bound;
     int colour, sort, by, mode;
     int64_t block_bytes, in_flight;

@@ -81,6 +81,12 @@ static const struct option psctl_options[] = {
      .help = "the variables that are listed, written, read, or whose optimizers are changed: names, * for any "
              "characters and "
              "? for one"},
+    {.name = "except",
+     .kind = OPTION_LIST,
+     .argument = "PATTERN",
+     .offset = FIELD(except),
+     .commands = "import",
+     .help = "tensors of the file that are left out, as --variables chooses them; may be given again"},
     {.name = "from-checkpoint",
      .kind = OPTION_DIRECTORY,
      .argument = "PATH",
@@ -386,7 +392,8 @@ const struct subcommand psctl_commands[WORDS] = {
          .operands = "FILE",
          .paths = true,
          .about = "put a safetensors file's values (F32, F16 or BF16) into a job's variables of the same names "
-                  "and shapes, or declare them (--declare). All of the file is checked before anything changes. "
+                  "and shapes, or declare them (--declare). --variables and --except choose tensors; of others "
+                  "types and shapes do not matter. All of the file is checked before anything changes. "
                   "What their optimizers keep, and versions, begin anew; other variables stay as they are. It is "
                   "done as a restore: through a directory that the shards see (--through), where it needs room "
                   "for the values and slots; all connections end, and workers that come back are told. End the "
@@ -495,6 +502,7 @@ static const struct command_section psctl_sections[] = {
          {"psctl export digits.safetensors --variables 'dense*'", "weights for other programs"},
          {"psctl import --job serve --declare sgd digits.safetensors", "a model that was trained elsewhere"},
          {"psctl wait --timeout 2m", "in a script: return when all shards answer"},
+         {"psctl import --except '*.num_batches_tracked' resnet.safetensors", "without buffers of whole numbers"},
          {"psctl bench --in-flight 1", "how long a push and a pull take, one at a time"},
          {"psctl snapshot diff models/monday models/latest", "what training has changed since then"},
          {"psctl trace --output all.json traces/*.json", "lay the traces of a run over each other"},

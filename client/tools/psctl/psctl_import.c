@@ -65,6 +65,8 @@ psctl_import(struct psctl *p)
     char job[PS_NAME_MAX + 1];
     struct ps_import_options options = {.job = job,
                                         .variables = p->settings.variables,
+                                        .except = p->settings.except.text,
+                                        .except_len = p->settings.except.len,
                                         .dir = p->settings.through,
                                         .make_job = p->settings.job != NULL,
                                         .mode = (enum ps_mode)p->settings.mode,

@@ -40,8 +40,8 @@ show_row(struct text_table *t, const struct checkpoint_diff *d)
     table_row(t);
     table_cell(t, "%s", d->name);
     if (d->kind == CHECKPOINT_DIFF_RESHAPED)
-        table_cell(t, "%s %s -> %s %s", safetensors_type_name(d->a->type), shape_text(d->a, before, sizeof before),
-                   safetensors_type_name(d->b->type), shape_text(d->b, now, sizeof now));
+        table_cell(t, "%s %s -> %s %s", safetensors_dtype(d->a), shape_text(d->a, before, sizeof before),
+                   safetensors_dtype(d->b), shape_text(d->b, now, sizeof now));
     else
         table_cell(t, "%s", shape_text(d->b != NULL ? d->b : d->a, now, sizeof now));
     table_cell(t, "%s", checkpoint_diff_kind_name(d->kind));
@@ -70,7 +70,7 @@ shape_json(const struct safetensors_tensor *t)
     }
     for (uint32_t i = 0; i < t->rank; i++)
         json_array_append_new(dims, json_integer((json_int_t)t->dims[i]));
-    return json_pack("{s:s,s:o}", "dtype", safetensors_type_name(t->type), "dims", dims);
+    return json_pack("{s:s,s:o}", "dtype", safetensors_dtype(t), "dims", dims);
 }
 
 static json_t *

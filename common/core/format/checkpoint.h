@@ -24,7 +24,7 @@
 #define CHECKPOINT_MANIFEST      "manifest.json"
 #define CHECKPOINT_LATEST        "latest"
 #define CHECKPOINT_PARTIAL       ".partial" /* behind the name, until it is whole */
-#define CHECKPOINT_MANIFEST_MAX  (64 * MIB)
+#define CHECKPOINT_MANIFEST_MAX  GIB
 #define CHECKPOINT_VARIABLES_MAX (1u << 20)
 #define CHECKPOINT_DIGEST        65 /* SHA-256 in hexadecimal digits, terminated */
 
@@ -52,8 +52,10 @@ struct checkpoint {
     uint64_t clock;           /* of the slowest share */
     struct checkpoint_share *shares;
     uint32_t shares_len;
-    struct checkpoint_variable *variables; /* by name */
+    struct checkpoint_variable
+        *variables; /* in the order in which they were added; in files they are in that of names */
     size_t variables_len, variables_room;
+    struct checkpoint_names *names; /* of the variables; NULL: they are in the order of their names */
     struct {
         uint64_t bytes;
         char sha256[CHECKPOINT_DIGEST];
@@ -69,6 +71,21 @@ enum ps_err checkpoint_set_job(struct checkpoint *c, const Psd__Job *declared, c
                                struct ps_error *e) PS_MUST_USE;
 enum ps_err checkpoint_add(struct checkpoint *c, const Psd__Declare *declared, const Psd__Declare *now,
                            struct ps_error *e) PS_MUST_USE;
+
+/* Variables that come in any order, one shard after the other: each that is added before others by its name moves
+ * these, so many are collected first, and added in the order of their names. */
+struct checkpoint_gather {
+    struct checkpoint_gathered *items;
+    size_t len, room;
+};
+
+/* As checkpoint_add(), but that nothing is checked before all are added. PS_ERR_NOMEM. */
+enum ps_err checkpoint_gather_take(struct checkpoint_gather *g, const Psd__Declare *declared, const Psd__Declare *now,
+                                   struct ps_error *e) PS_MUST_USE;
+
+/* Add all of them. Errors of checkpoint_add(). */
+enum ps_err checkpoint_gather_add(struct checkpoint_gather *g, struct checkpoint *to, struct ps_error *e) PS_MUST_USE;
+void checkpoint_gather_finish(struct checkpoint_gather *g); /* accepts a zeroed one */
 
 /* Of this name; NULL: there is none. */
 const struct checkpoint_variable *checkpoint_find(const struct checkpoint *c, const char *name);

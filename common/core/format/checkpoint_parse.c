@@ -1,5 +1,5 @@
-/* The manifest from its text: jansson makes the tree, each member is checked by itself, and values that appear twice
- * against each other. */
+/* The manifest from its text: jansson makes a tree of all but the variables, and one of each variable; each member is
+ * checked by itself, and values that appear twice against each other. */
 #include "common/core/format/checkpoint_internal.h"
 
 #include <inttypes.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/core/base/hex.h"
+#include "common/core/format/json_walk.h"
 #include "common/core/wire/wire.h"
 
 #define NAME_SHOWN 64
@@ -18,7 +19,9 @@
 struct manifest_reader {
     struct checkpoint *c;
     struct ps_error *e;
-    char place[PLACE_MAX]; /* "variables[3]." */
+    struct json_walk walk, later; /* later: where the variables begin, when they come first; zeroed: they did not */
+    bool done;                    /* all is read */
+    char place[PLACE_MAX];        /* "variables[3]." */
 };
 
 #define REFUSE(r, member, format, ...)                                                                                 \
@@ -177,26 +180,54 @@ read_variable(struct manifest_reader *r, const json_t *object)
     return check_told(r, object, v);
 }
 
+/* What jansson, or the walk around it, says, with line and column. */
 static enum ps_err
-read_variables(struct manifest_reader *r, const json_t *list)
+refuse_json(struct manifest_reader *r)
 {
-    const json_t *object;
-    enum ps_err err;
-    size_t i;
+    const char *line = r->walk.begin, *next;
+    int number = 1;
+
+    if (r->walk.no_memory)
+        return checkpoint_no_memory(r->e);
+    for (; (next = memchr(line, '\n', (size_t)(r->walk.at - line))) != NULL; number++)
+        line = next + 1;
+    return ps_fail(r->e, PS_ERR_DATA, CHECKPOINT_MANIFEST ":%d:%td: not valid JSON: %s", number, r->walk.at - line,
+                   r->walk.error);
+}
+
+/* It does not begin with a brace: another value, or none. */
+static enum ps_err
+refuse_begin(struct manifest_reader *r)
+{
+    struct json_walk w = json_walk_start(r->walk.begin, (size_t)(r->walk.end - r->walk.begin));
+    json_t *value = json_walk_value(&w);
+    bool whole = value != NULL && json_walk_end(&w);
+
+    json_decref(value);
+    r->walk.at = w.at;
+    r->walk.no_memory = w.no_memory;
+    return whole ? ps_fail(r->e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": expected an object") : refuse_json(r);
+}
+
+/* From the list's bracket on. */
+static enum ps_err
+read_variables(struct manifest_reader *r)
+{
+    enum ps_err err = PS_OK;
+    json_t *object;
 
     r->place[0] = '\0';
-    if (!json_is_array(list))
+    if (!json_walk_open(&r->walk, '['))
         return REFUSE(r, "variables", "%s", "expected a list");
-    json_array_foreach(list, i, object)
-    {
+    for (size_t i = 0; err == PS_OK && json_walk_more(&r->walk, ']'); i++) {
+        if ((object = json_walk_value(&r->walk)) == NULL)
+            break;
         snprintf(r->place, sizeof r->place, "variables[%zu].", i);
-        if ((err = read_variable(r, object)) != PS_OK)
-            return err;
+        err = read_variable(r, object);
+        json_decref(object);
     }
     r->place[0] = '\0';
-    if (r->c->variables_len != json_array_size(list))
-        return REFUSE(r, "variables", "%zu, of which %zu differ", json_array_size(list), r->c->variables_len);
-    return PS_OK;
+    return err == PS_OK && r->walk.error[0] != '\0' ? refuse_json(r) : err;
 }
 
 static enum ps_err
@@ -255,11 +286,125 @@ read_head(struct manifest_reader *r, const json_t *root)
     return (r->c->version = strdup(version)) != NULL ? PS_OK : checkpoint_no_memory(r->e);
 }
 
+/* All but the variables. */
+static enum ps_err
+read_rest(struct manifest_reader *r, const json_t *root)
+{
+    enum ps_err err;
+
+    if ((err = read_head(r, root)) != PS_OK || (err = read_job(r, json_object_get(root, "job"))) != PS_OK ||
+        (err = read_shares(r, json_object_get(root, "shards"))) != PS_OK)
+        return err;
+    return read_files(r, json_object_get(root, "files"));
+}
+
+/* Behind the list, whatever it has. */
+static void
+skip_list(struct json_walk *w)
+{
+    if (!json_walk_open(w, '[')) {
+        w->error[0] = '\0'; /* it is another value, and refused when it is read */
+        json_decref(json_walk_value(w));
+        return;
+    }
+    while (json_walk_more(w, ']'))
+        json_decref(json_walk_value(w));
+}
+
+/* Whether everything that is read before the variables is there; psd writes them last. */
+static bool
+has_rest(const json_t *root)
+{
+    static const char *const members[] = {"format", "psd", "unix_ms", "one_clock", "clock", "job", "shards", "files"};
+    bool all = true;
+
+    for (size_t i = 0; i < ARRAY_LEN(members); i++)
+        all &= json_object_get(root, members[i]) != NULL;
+    return all;
+}
+
+/* The list is read where it is, or, when it comes before what else there is, later. */
+static enum ps_err
+take_variables(struct manifest_reader *r, const json_t *root)
+{
+    enum ps_err err;
+
+    if (!has_rest(root)) {
+        r->later = r->walk;
+        skip_list(&r->walk);
+        return PS_OK;
+    }
+    if ((err = read_rest(r, root)) != PS_OK)
+        return err;
+    r->done = true;
+    return read_variables(r);
+}
+
+/* One member into root; of the variables only that they were there. */
+static enum ps_err
+take_member(struct manifest_reader *r, const char *name, json_t *root)
+{
+    enum ps_err err = PS_OK;
+    json_t *value;
+
+    if (json_object_get(root, name) != NULL)
+        return ps_fail(r->e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": not valid JSON: '%.*s' is there twice", NAME_SHOWN,
+                       name);
+    if (strcmp(name, "variables") == 0) {
+        err = take_variables(r, root);
+        value = json_null();
+    } else {
+        value = json_walk_value(&r->walk);
+    }
+    if (err == PS_OK && r->walk.error[0] != '\0')
+        err = refuse_json(r);
+    if (err != PS_OK) {
+        json_decref(value);
+        return err;
+    }
+    return json_object_set_new(root, name, value) == 0 ? PS_OK : checkpoint_no_memory(r->e);
+}
+
+static enum ps_err
+take_members(struct manifest_reader *r, json_t *root)
+{
+    enum ps_err err = PS_OK;
+    json_t *name;
+
+    if (root == NULL)
+        return checkpoint_no_memory(r->e);
+    if (!json_walk_open(&r->walk, '{'))
+        return refuse_begin(r);
+    while (err == PS_OK && json_walk_more(&r->walk, '}')) {
+        if ((name = json_walk_name(&r->walk)) == NULL)
+            break;
+        err = take_member(r, json_string_value(name), root);
+        json_decref(name);
+    }
+    return err == PS_OK && !json_walk_end(&r->walk) ? refuse_json(r) : err;
+}
+
+/* Of a manifest whose variables come before what else there is, or of one without. */
+static enum ps_err
+read_later(struct manifest_reader *r, const json_t *root)
+{
+    enum ps_err err;
+
+    if (r->done)
+        return PS_OK;
+    if ((err = read_rest(r, root)) != PS_OK)
+        return err;
+    r->place[0] = '\0';
+    if (r->later.begin == NULL)
+        return REFUSE(r, "variables", "%s", "expected a list");
+    r->walk = r->later;
+    return read_variables(r);
+}
+
 enum ps_err
 checkpoint_parse(struct span text, struct checkpoint *out, struct ps_error *e)
 {
-    struct manifest_reader r = {.c = out, .e = e};
-    json_error_t where;
+    struct manifest_reader r = {.c = out, .e = e, .walk = json_walk_start(text.data, text.len)};
     json_t *root;
     enum ps_err err;
 
@@ -269,16 +414,9 @@ checkpoint_parse(struct span text, struct checkpoint *out, struct ps_error *e)
                        (uintmax_t)CHECKPOINT_MANIFEST_MAX);
     if ((err = checkpoint_check_seal(text, e)) != PS_OK)
         return err;
-    root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &where);
-    if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
-        return checkpoint_no_memory(e);
-    if (root == NULL)
-        return ps_fail(e, PS_ERR_DATA, CHECKPOINT_MANIFEST ":%d:%d: not valid JSON: %s", where.line, where.column,
-                       where.text);
-    if ((err = read_head(&r, root)) == PS_OK && (err = read_job(&r, json_object_get(root, "job"))) == PS_OK &&
-        (err = read_shares(&r, json_object_get(root, "shards"))) == PS_OK &&
-        (err = read_files(&r, json_object_get(root, "files"))) == PS_OK)
-        err = read_variables(&r, json_object_get(root, "variables"));
+    root = json_object();
+    if ((err = take_members(&r, root)) == PS_OK)
+        err = read_later(&r, root);
     json_decref(root);
     return err;
 }

@@ -73,6 +73,7 @@ checkpoint_tensors(const struct checkpoint *c, enum checkpoint_file file, struct
     };
     enum ps_err err = PS_OK;
 
+    s->head_max = SAFETENSORS_HEAD_OWN_MAX;
     for (int round = 0; round < 2 && rounds[file][round] != NULL; round++)
         for (size_t i = 0; err == PS_OK && i < c->variables_len; i++)
             err = rounds[file][round](&c->variables[i], s, e);

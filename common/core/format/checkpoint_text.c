@@ -10,6 +10,7 @@
 
 #include "common/core/base/hex.h"
 #include "common/core/cluster/placement.h"
+#include "common/core/format/growing_text.h"
 #include "common/core/wire/wire.h"
 
 /* A message as hexadecimal digits; NULL: no memory. */
@@ -83,15 +84,6 @@ describe_shares(const struct checkpoint *c, json_t *list)
 }
 
 static bool
-describe_variables(const struct checkpoint *c, json_t *list)
-{
-    for (size_t i = 0; i < c->variables_len; i++)
-        if (json_array_append_new(list, describe_variable(&c->variables[i])) != 0)
-            return false;
-    return true;
-}
-
-static bool
 describe_files(const struct checkpoint *c, json_t *list)
 {
     for (int f = 0; f < CHECKPOINT_FILES; f++)
@@ -135,19 +127,46 @@ checkpoint_check_seal(struct span text, struct ps_error *e)
     return PS_OK;
 }
 
+/* All but the variables, up to the brace that closes it. */
+static void
+write_rest(const struct checkpoint *c, struct growing_text *out)
+{
+    json_t *shares = json_array(), *files = json_array();
+    bool ok = describe_shares(c, shares) && describe_files(c, files);
+    json_t *root = json_pack("{s:i, s:s, s:I, s:b, s:I, s:o, s:o, s:o}", "format", CHECKPOINT_FORMAT, "psd", c->version,
+                             "unix_ms", (json_int_t)c->unix_ms, "one_clock", (int)c->at_clock, "clock",
+                             (json_int_t)c->clock, "job", describe_job(c), "shards", shares, "files", files);
+
+    growing_text_json(out, root, JSON_INDENT(1));
+    out->failed |= !ok;
+    if (!out->failed)
+        out->len -= strlen("\n}");
+}
+
+/* A line for each: a tree of all of them would take twenty times the memory of the text. */
+static void
+write_variables(const struct checkpoint *c, struct growing_text *out)
+{
+    growing_text_put(out, ",\n \"variables\": [");
+    for (size_t i = 0; !out->failed && i < c->variables_len; i++) {
+        growing_text_put(out, i > 0 ? ",\n  " : "\n  ");
+        growing_text_json(out, describe_variable(&c->variables[i]), 0);
+    }
+    growing_text_put(out, c->variables_len > 0 ? "\n ]" : "]");
+}
+
 char *
 checkpoint_text(const struct checkpoint *c)
 {
-    json_t *shares = json_array(), *variables = json_array(), *files = json_array();
-    bool ok = describe_shares(c, shares) && describe_variables(c, variables) && describe_files(c, files);
-    json_t *root =
-        json_pack("{s:i, s:s, s:I, s:b, s:I, s:o, s:o, s:o, s:o}", "format", CHECKPOINT_FORMAT, "psd", c->version,
-                  "unix_ms", (json_int_t)c->unix_ms, "one_clock", (int)c->at_clock, "clock", (json_int_t)c->clock,
-                  "job", describe_job(c), "shards", shares, "files", files, "variables", variables);
-    char *text = ok && root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    char *sealed = text != NULL ? checkpoint_seal((struct span){text, strlen(text) - strlen("\n}")}) : NULL;
+    struct growing_text out = {0};
+    char *text, *sealed = NULL;
+    size_t len;
 
-    json_decref(root);
+    write_rest(c, &out);
+    write_variables(c, &out);
+    len = out.len;
+    if ((text = growing_text_take(&out)) != NULL)
+        sealed = checkpoint_seal((struct span){text, len});
     free(text);
     return sealed;
 }

@@ -1,6 +1,6 @@
-/* Reading: the length is compared with the file, jansson makes the tree, each tensor is checked by itself; then, in
- * order of place, that they fill the file without gap or overlap. */
-#include "common/core/format/safetensors.h"
+/* Types, lists of tensors, and the header as text, which is put together without a tree: that would take ten times its
+ * memory. Reading is in safetensors_parse.c. */
+#include "common/core/format/safetensors_internal.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -9,10 +9,7 @@
 #include <string.h>
 
 #include "common/core/codec/half.h"
-
-#define PREFIX     8                   /* the length of the JSON */
-#define VALUES_MAX ((uint64_t)1 << 62) /* bytes; a sum of two such numbers does not wrap */
-#define NAME_SHOWN 64
+#include "common/core/format/growing_text.h"
 
 static const struct {
     const char *name;
@@ -23,6 +20,7 @@ static const struct {
     [SAFETENSORS_F8_E5M2] = {"F8_E5M2", 1}, [SAFETENSORS_I32] = {"I32", 4}, [SAFETENSORS_I16] = {"I16", 2},
     [SAFETENSORS_I8] = {"I8", 1},           [SAFETENSORS_U64] = {"U64", 8}, [SAFETENSORS_U32] = {"U32", 4},
     [SAFETENSORS_U16] = {"U16", 2},         [SAFETENSORS_U8] = {"U8", 1},   [SAFETENSORS_BOOL] = {"BOOL", 1},
+    [SAFETENSORS_OTHER] = {"other", 1},
 };
 
 const char *
@@ -37,6 +35,12 @@ safetensors_type_bytes(enum safetensors_type type)
 {
     ps_assert((unsigned)type < SAFETENSORS_TYPES);
     return types[type].bytes;
+}
+
+const char *
+safetensors_dtype(const struct safetensors_tensor *t)
+{
+    return t->type == SAFETENSORS_OTHER ? t->other : safetensors_type_name(t->type);
 }
 
 bool
@@ -68,8 +72,7 @@ safetensors_finish(struct safetensors *s)
 
 /* ---- A list of tensors ---- */
 
-/* False: more than can be counted. */
-static bool
+bool
 safetensors_measure(struct safetensors_tensor *t)
 {
     uint64_t bytes = safetensors_type_bytes(t->type);
@@ -81,8 +84,21 @@ safetensors_measure(struct safetensors_tensor *t)
     return true;
 }
 
-/* Copies t but for its name, which is copied, too. False: no memory. */
-static bool
+/* The name, and behind it what else the file calls its type. NULL: no memory. */
+static char *
+safetensors_names(const char *name, const char *other)
+{
+    size_t len = strlen(name) + 1, more = other != NULL ? strlen(other) + 1 : 0;
+    char *names = malloc(len + more);
+
+    if (names != NULL)
+        memcpy(names, name, len);
+    if (names != NULL && more > 0)
+        memcpy(names + len, other, more);
+    return names;
+}
+
+bool
 safetensors_append(struct safetensors *s, const struct safetensors_tensor *t, const char *name)
 {
     size_t room = MAX(2 * s->room, 16u);
@@ -95,20 +111,22 @@ safetensors_append(struct safetensors *s, const struct safetensors_tensor *t, co
         s->room = room;
     }
     s->tensors[s->len] = *t;
-    if ((s->tensors[s->len].name = strdup(name)) == NULL)
+    if ((s->tensors[s->len].name = safetensors_names(name, t->other)) == NULL)
         return false;
+    if (t->other != NULL)
+        s->tensors[s->len].other = s->tensors[s->len].name + strlen(name) + 1;
     s->len++;
     return true;
 }
 
-static int
-by_name(const void *a, const void *b)
+int
+safetensors_by_name(const void *a, const void *b)
 {
     return strcmp(((const struct safetensors_tensor *)a)->name, ((const struct safetensors_tensor *)b)->name);
 }
 
-static int
-by_place(const void *a, const void *b)
+int
+safetensors_by_place(const void *a, const void *b)
 {
     const struct safetensors_tensor *x = a, *y = b;
 
@@ -119,7 +137,7 @@ by_place(const void *a, const void *b)
                : x->bytes > y->bytes; /* an empty one lies before the one that begins at the same place */
 }
 
-static void
+void
 safetensors_sort(struct safetensors *s, int (*order)(const void *, const void *))
 {
     if (s->len > 0)
@@ -131,13 +149,13 @@ safetensors_find(const struct safetensors *s, const char *name)
 {
     struct safetensors_tensor key = {.name = (char *)name};
 
-    return s->len > 0 ? bsearch(&key, s->tensors, s->len, sizeof *s->tensors, by_name) : NULL;
+    return s->len > 0 ? bsearch(&key, s->tensors, s->len, sizeof *s->tensors, safetensors_by_name) : NULL;
 }
 
 /* ---- Writing ---- */
 
-static enum ps_err
-no_memory(struct ps_error *e)
+enum ps_err
+safetensors_no_memory(struct ps_error *e)
 {
     return ps_fail(e, PS_ERR_NOMEM, "no memory for the header of a safetensors file");
 }
@@ -148,7 +166,7 @@ safetensors_add(struct safetensors *s, const char *name, enum safetensors_type t
 {
     struct safetensors_tensor t = {.type = type, .rank = rank};
 
-    ps_assert(rank <= SAFETENSORS_RANK_MAX && strlen(name) <= SAFETENSORS_NAME_MAX);
+    ps_assert(rank <= SAFETENSORS_RANK_MAX && strlen(name) <= SAFETENSORS_NAME_MAX && type != SAFETENSORS_OTHER);
     if (strcmp(name, SAFETENSORS_METADATA) == 0)
         return ps_fail(e, PS_ERR_INVALID, "the format has no place for a tensor of the name '%s'", name);
     if (rank > 0)
@@ -157,44 +175,54 @@ safetensors_add(struct safetensors *s, const char *name, enum safetensors_type t
     if (!safetensors_measure(&t) || s->bytes + t.bytes > VALUES_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "tensor '%.*s' makes the file larger than 2^62 bytes", NAME_SHOWN, name);
     if (!safetensors_append(s, &t, name))
-        return no_memory(e);
+        return safetensors_no_memory(e);
     s->bytes += t.bytes;
     return PS_OK;
 }
 
-/* NULL: no memory. */
-static json_t *
-safetensors_describe(const struct safetensors_tensor *t)
+/* A name in quotes; jansson knows what has to be escaped. */
+static void
+put_name(struct growing_text *out, const char *name)
 {
-    json_t *shape = json_array();
+    const char *c = name;
 
-    for (uint32_t i = 0; shape != NULL && i < t->rank; i++)
-        if (json_array_append_new(shape, json_integer((json_int_t)t->dims[i])) != 0) {
-            json_decref(shape);
-            return NULL;
-        }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type_name(t->type), "shape", shape, "data_offsets",
-                     (json_int_t)t->begin, (json_int_t)(t->begin + t->bytes));
+    while ((unsigned char)*c >= ' ' && *c < 0x7f && *c != '"' && *c != '\\')
+        c++;
+    if (*c == '\0')
+        growing_text_put(out, "\"%s\"", name);
+    else
+        growing_text_json(out, json_string(name), JSON_ENCODE_ANY);
 }
 
-/* The JSON's text; NULL: no memory. */
-static char *
-describe_all(const struct safetensors *s, const char *made_by, const struct safetensors_note *notes, size_t n)
+static void
+safetensors_describe(struct growing_text *out, const struct safetensors_tensor *t)
 {
-    json_t *metadata = json_pack("{s:s}", "made_by", made_by), *root;
-    char *text = NULL;
+    growing_text_put(out, ",");
+    put_name(out, t->name);
+    growing_text_put(out, ":{\"dtype\":\"%s\",\"shape\":[", safetensors_type_name(t->type));
+    for (uint32_t i = 0; i < t->rank; i++)
+        growing_text_put(out, "%s%" PRIu64, i > 0 ? "," : "", t->dims[i]);
+    growing_text_put(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", t->begin, t->begin + t->bytes);
+}
+
+/* The JSON's text, *len bytes; NULL: no memory. It ends early when it is longer than may be. */
+static char *
+describe_all(const struct safetensors *s, const char *made_by, const struct safetensors_note *notes, size_t n,
+             uint64_t most, size_t *len)
+{
+    json_t *metadata = json_pack("{s:s}", "made_by", made_by);
+    struct growing_text out = {0};
     size_t i;
 
     for (i = 0; metadata != NULL && i < n; i++)
         (void)json_object_set_new(metadata, notes[i].name, json_string(notes[i].text));
-    root = json_pack("{s:o}", SAFETENSORS_METADATA, metadata);
-    for (i = 0; root != NULL && i < s->len; i++)
-        if (json_object_set_new(root, s->tensors[i].name, safetensors_describe(&s->tensors[i])) != 0)
-            break;
-    if (root != NULL && i == s->len)
-        text = json_dumps(root, JSON_COMPACT);
-    json_decref(root);
-    return text;
+    growing_text_json(&out, json_pack("{s:o}", SAFETENSORS_METADATA, metadata), JSON_COMPACT);
+    out.len -= !out.failed; /* its brace */
+    for (i = 0; i < s->len && !out.failed && out.len <= most; i++)
+        safetensors_describe(&out, &s->tensors[i]);
+    growing_text_put(&out, "}");
+    *len = out.len;
+    return growing_text_take(&out);
 }
 
 static enum ps_err
@@ -231,205 +259,23 @@ enum ps_err
 safetensors_head_notes(struct safetensors *s, const char *made_by, const struct safetensors_note *notes, size_t n,
                        char **head, struct ps_error *e)
 {
-    char *text = describe_all(s, made_by, notes, n);
-    size_t len = text != NULL ? strlen(text) : 0;
+    uint64_t most = s->head_max != 0 ? s->head_max : SAFETENSORS_HEAD_MAX;
+    size_t len;
+    char *text = describe_all(s, made_by, notes, n, most, &len);
 
     *head = NULL;
     s->data = round_up(PREFIX + len, SAFETENSORS_ALIGN);
-    if (text != NULL && s->data - PREFIX <= SAFETENSORS_HEAD_MAX)
+    if (text != NULL && s->data - PREFIX <= most)
         *head = safetensors_add_length(text, len, s->data);
     free(text);
-    if (s->data - PREFIX > SAFETENSORS_HEAD_MAX)
-        return ps_fail(e, PS_ERR_LIMIT, "the header of a file with %zu tensors would have %zu bytes; the limit is %ju",
-                       s->len, len, (uintmax_t)SAFETENSORS_HEAD_MAX);
+    if (text != NULL && s->data - PREFIX > most)
+        return ps_fail(e, PS_ERR_LIMIT, "the header of a file with %zu tensors would have more than %" PRIu64 " bytes",
+                       s->len, most);
     if (*head == NULL)
-        return no_memory(e);
+        return safetensors_no_memory(e);
     for (size_t i = 0; i < s->len; i++)
         s->tensors[i].begin += s->data;
     s->bytes += s->data;
-    safetensors_sort(s, by_name);
+    safetensors_sort(s, safetensors_by_name);
     return check_names(s, e);
-}
-
-/* ---- Reading ---- */
-
-enum ps_err
-safetensors_head_bytes(const char *file, const uint8_t first[8], uint64_t file_bytes, uint64_t *bytes,
-                       struct ps_error *e)
-{
-    uint64_t n;
-
-    memcpy(&n, first, sizeof n);
-    n = le64toh(n);
-    if (n > SAFETENSORS_HEAD_MAX)
-        return ps_fail(e, PS_ERR_DATA, "%s: its first 8 bytes announce a header of %" PRIu64 " bytes; the limit is %ju",
-                       file, n, (uintmax_t)SAFETENSORS_HEAD_MAX);
-    if (file_bytes < PREFIX || n > file_bytes - PREFIX)
-        return ps_fail(e, PS_ERR_DATA,
-                       "%s: its first 8 bytes announce a header of %" PRIu64 " bytes; the file has %" PRIu64 " in all",
-                       file, n, file_bytes);
-    *bytes = PREFIX + n;
-    return PS_OK;
-}
-
-/* A tensor while it is read, for sentences. */
-struct safetensors_entry {
-    const char *file, *name;
-    struct safetensors_tensor tensor;
-    struct ps_error *e;
-};
-
-#define REFUSE(x, format, ...)                                                                                         \
-    ps_fail((x)->e, PS_ERR_DATA, "%s: tensor '%.*s': " format, (x)->file, NAME_SHOWN, (x)->name, __VA_ARGS__)
-
-static enum ps_err
-read_type(struct safetensors_entry *x, const json_t *dtype)
-{
-    if (!json_is_string(dtype))
-        return REFUSE(x, "%s", "its dtype is missing, or no text");
-    for (int type = 0; type < SAFETENSORS_TYPES; type++)
-        if (strcmp(types[type].name, json_string_value(dtype)) == 0) {
-            x->tensor.type = (enum safetensors_type)type;
-            return PS_OK;
-        }
-    return REFUSE(x, "its dtype is %.16s, which is not known here", json_string_value(dtype));
-}
-
-/* A number of bytes or elements. */
-static enum ps_err
-read_count(struct safetensors_entry *x, const char *what, const json_t *value, uint64_t *out)
-{
-    if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return REFUSE(x, "%s has something else than whole numbers from 0", what);
-    *out = (uint64_t)json_integer_value(value);
-    return PS_OK;
-}
-
-static enum ps_err
-read_shape(struct safetensors_entry *x, const json_t *shape)
-{
-    enum ps_err err = PS_OK;
-    const json_t *dim;
-    size_t i;
-
-    if (!json_is_array(shape))
-        return REFUSE(x, "%s", "its shape is missing, or no list");
-    if (json_array_size(shape) > SAFETENSORS_RANK_MAX)
-        return REFUSE(x, "it has %zu dimensions; the limit is %d", json_array_size(shape), SAFETENSORS_RANK_MAX);
-    x->tensor.rank = (uint32_t)json_array_size(shape);
-    json_array_foreach(shape, i, dim) if (err == PS_OK) err = read_count(x, "its shape", dim, &x->tensor.dims[i]);
-    if (err == PS_OK && !safetensors_measure(&x->tensor))
-        err = REFUSE(x, "%s", "its shape has more than 2^62 bytes");
-    return err;
-}
-
-static enum ps_err
-read_place(struct safetensors_entry *x, const json_t *offsets, uint64_t values)
-{
-    uint64_t begin, end;
-    enum ps_err err;
-
-    if (!json_is_array(offsets) || json_array_size(offsets) != 2)
-        return REFUSE(x, "%s", "its data_offsets are missing, or not two");
-    if ((err = read_count(x, "data_offsets", json_array_get(offsets, 0), &begin)) != PS_OK ||
-        (err = read_count(x, "data_offsets", json_array_get(offsets, 1), &end)) != PS_OK)
-        return err;
-    if (begin > end || end > values)
-        return REFUSE(x,
-                      "data_offsets [%" PRIu64 ", %" PRIu64 "] lie outside of the file's %" PRIu64 " bytes of values",
-                      begin, end, values);
-    if (end - begin != x->tensor.bytes)
-        return REFUSE(x, "data_offsets give it %" PRIu64 " bytes, its shape and dtype %" PRIu64, end - begin,
-                      x->tensor.bytes);
-    x->tensor.begin = begin;
-    return PS_OK;
-}
-
-static enum ps_err
-read_tensor(struct safetensors *s, struct safetensors_entry *x, const json_t *value)
-{
-    enum ps_err err;
-
-    x->tensor = (struct safetensors_tensor){0};
-    if (strlen(x->name) > SAFETENSORS_NAME_MAX)
-        return REFUSE(x, "its name has %zu bytes; the limit is %d", strlen(x->name), SAFETENSORS_NAME_MAX);
-    if (!json_is_object(value))
-        return REFUSE(x, "%s", "what is said of it is no object");
-    if ((err = read_type(x, json_object_get(value, "dtype"))) != PS_OK ||
-        (err = read_shape(x, json_object_get(value, "shape"))) != PS_OK ||
-        (err = read_place(x, json_object_get(value, "data_offsets"), s->bytes - s->data)) != PS_OK)
-        return err;
-    return safetensors_append(s, &x->tensor, x->name) ? PS_OK : no_memory(x->e);
-}
-
-/* The values are all of the file, each once. Places count from the file's begin from here on. */
-static enum ps_err
-check_places(struct safetensors *s, struct safetensors_entry *x)
-{
-    uint64_t at = 0;
-
-    safetensors_sort(s, by_place);
-    for (size_t i = 0; i < s->len; i++) {
-        struct safetensors_tensor *t = &s->tensors[i];
-
-        x->name = t->name;
-        if (t->begin != at)
-            return REFUSE(x, "it begins at %" PRIu64 ", %s: the values before it end at %" PRIu64, t->begin,
-                          t->begin < at ? "inside of another" : "after a gap", at);
-        at += t->bytes;
-        t->begin += s->data;
-    }
-    if (at != s->bytes - s->data)
-        return ps_fail(x->e, PS_ERR_DATA, "%s: its tensors end at %" PRIu64 " of %" PRIu64 " bytes of values", x->file,
-                       at, s->bytes - s->data);
-    safetensors_sort(s, by_name);
-    return PS_OK;
-}
-
-static enum ps_err
-read_all(struct safetensors *s, struct safetensors_entry *x, const json_t *root)
-{
-    enum ps_err err = PS_OK;
-    const char *name;
-    json_t *value;
-
-    if (!json_is_object(root))
-        return ps_fail(x->e, PS_ERR_DATA, "%s: its header is no JSON object", x->file);
-    json_object_foreach((json_t *)root, name, value)
-    {
-        if (strcmp(name, SAFETENSORS_METADATA) == 0)
-            continue;
-        x->name = name;
-        if ((err = read_tensor(s, x, value)) != PS_OK)
-            return err;
-    }
-    return check_places(s, x);
-}
-
-enum ps_err
-safetensors_parse(const char *file, struct span head, uint64_t file_bytes, struct safetensors *out, struct ps_error *e)
-{
-    struct safetensors_entry x = {.file = file, .e = e};
-    json_error_t where;
-    uint64_t bytes;
-    enum ps_err err;
-    json_t *root;
-
-    *out = (struct safetensors){0};
-    if (head.len < PREFIX)
-        return ps_fail(e, PS_ERR_DATA, "%s: it has %zu bytes, and no header", file, head.len);
-    if ((err = safetensors_head_bytes(file, head.data, file_bytes, &bytes, e)) != PS_OK)
-        return err;
-    ps_assert(bytes == head.len);
-    root = json_loadb((const char *)head.data + PREFIX, head.len - PREFIX, JSON_REJECT_DUPLICATES, &where);
-    if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
-        return no_memory(e);
-    if (root == NULL)
-        return ps_fail(e, PS_ERR_DATA, "%s: its header is no valid JSON: at byte %d: %s", file, PREFIX + where.position,
-                       where.text);
-    out->data = bytes;
-    out->bytes = file_bytes;
-    err = read_all(out, &x, root);
-    json_decref(root);
-    return err;
 }

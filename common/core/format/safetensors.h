@@ -4,8 +4,8 @@
  *     8 bytes: n, little-endian | n bytes of JSON, filled up with spaces | values, without gaps
  *     {"__metadata__": {...}, "dense/w": {"dtype": "F32", "shape": [64, 10], "data_offsets": [0, 2560]}, ...}
  *
- * Offsets count from the first value. psd writes F32 and I64, and reads the values of F16 and BF16 as well; the
- * format's other types of whole bytes are known by their sizes alone. */
+ * Offsets count from the first value. psd writes F32 and I64, and reads the values of F16 and BF16 as well; of the
+ * format's other types sizes are known, or not even these: such a tensor is a place in the file with a name. */
 #ifndef COMMON_CORE_FORMAT_SAFETENSORS_H
 #define COMMON_CORE_FORMAT_SAFETENSORS_H
 
@@ -14,10 +14,12 @@
 #include "common/include/psclient/ps_err.h"
 
 #define SAFETENSORS_METADATA WIRE_NAME_RESERVED /* no tensor can have this name */
-#define SAFETENSORS_HEAD_MAX (32 * MIB)         /* bytes of JSON; the format's own limit is 100 MB */
-#define SAFETENSORS_ALIGN    64                 /* values of a file that psd writes begin at a multiple of it */
-#define SAFETENSORS_RANK_MAX 8
-#define SAFETENSORS_NAME_MAX 300 /* bytes; space for a variable's name and a suffix */
+#define SAFETENSORS_HEAD_MAX 100000000          /* bytes of JSON that other programs read: the format's limit */
+/* Bytes of JSON that psd reads, and writes in checkpoints of its own, which may have more variables than that. */
+#define SAFETENSORS_HEAD_OWN_MAX GIB
+#define SAFETENSORS_ALIGN        64 /* values of a file that psd writes begin at a multiple of it */
+#define SAFETENSORS_RANK_MAX     8
+#define SAFETENSORS_NAME_MAX     300 /* bytes; space for a variable's name and a suffix */
 
 enum safetensors_type {
     SAFETENSORS_F32,
@@ -35,11 +37,13 @@ enum safetensors_type {
     SAFETENSORS_U16,
     SAFETENSORS_U8,
     SAFETENSORS_BOOL,
+    SAFETENSORS_OTHER, /* not known here: of so many bytes as the file says */
     SAFETENSORS_TYPES
 };
 
 struct safetensors_tensor {
     char *name;
+    const char *other; /* what the file calls a SAFETENSORS_OTHER; else NULL */
     enum safetensors_type type;
     uint32_t rank;
     uint64_t dims[SAFETENSORS_RANK_MAX];
@@ -49,8 +53,9 @@ struct safetensors_tensor {
 struct safetensors {
     struct safetensors_tensor *tensors; /* by name, once there is a header */
     size_t len, room;
-    uint64_t data;  /* where values begin in the file */
-    uint64_t bytes; /* of the whole file */
+    uint64_t data;     /* where values begin in the file */
+    uint64_t bytes;    /* of the whole file */
+    uint64_t head_max; /* of the JSON that is written; 0: SAFETENSORS_HEAD_MAX */
 };
 
 /* ---- Writing: add all tensors to a zeroed one, then make the header ---- */
@@ -86,9 +91,12 @@ enum ps_err safetensors_parse(const char *file, struct span head, uint64_t file_
 /* NULL: there is none of this name. */
 const struct safetensors_tensor *safetensors_find(const struct safetensors *s, const char *name);
 
-/* "F32"; and bytes of one value. */
+/* "F32"; and bytes of one value, of a SAFETENSORS_OTHER 1. */
 const char *safetensors_type_name(enum safetensors_type type);
 size_t safetensors_type_bytes(enum safetensors_type type);
+
+/* A tensor's type as its file calls it. */
+const char *safetensors_dtype(const struct safetensors_tensor *t);
 
 /* Whether safetensors_to_floats() takes it: F32, F16, BF16. */
 bool safetensors_is_float(enum safetensors_type type);

@@ -145,6 +145,33 @@ START_TEST(what_does_not_fit_is_refused_with_its_name)
 }
 END_TEST
 
+START_TEST(what_is_left_out_need_not_fit)
+{
+    static const char json[] = "{\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+                               "\"q\":{\"dtype\":\"F8_E8M0\",\"shape\":[4],\"data_offsets\":[24,28]},"
+                               "\"bn.num_batches_tracked\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[28,36]}}";
+    const char *const except[] = {"*.num_batches_tracked", "q"};
+    struct import_choice choice = {.except = except, .except_len = 2};
+    uint8_t head[8 + sizeof json] = {(sizeof json - 1) & 0xff, (sizeof json - 1) >> 8};
+
+    memcpy(head + 8, json, sizeof json - 1);
+    ck_assert_msg(safetensors_parse("f", (struct span){head, 8 + sizeof json - 1}, 8 + sizeof json - 1 + 36, &tensors,
+                                    &e) == PS_OK,
+                  "%s", e.text);
+    ck_assert_msg(import_plan_make(&choice) == PS_OK, "%s", e.text);
+    ck_assert_uint_eq(out.variables_len, 1);
+    choice.except_len = 1;
+    ck_assert_int_eq(import_plan_make(&choice), PS_ERR_UNSUPPORTED);
+    ck_assert_str_eq(e.text,
+                     "f: tensor 'q' is of F8_E8M0: F32, F16 and BF16 become variables (except leaves others out)");
+    choice = (struct import_choice){.pattern = "w", .except = except + 1, .except_len = 1};
+    ck_assert_int_eq(import_plan_make(&choice), PS_OK);
+    choice.pattern = "q";
+    ck_assert_int_eq(import_plan_make(&choice), PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(e.text, "f: it has no tensor that \"q\" names and that is not left out");
+}
+END_TEST
+
 START_TEST(what_the_pattern_leaves_out_need_not_fit)
 {
     import_plan_add("steps", SAFETENSORS_I64, 1, dims);
@@ -165,6 +192,7 @@ make_suite(void)
     tcase_add_test(t, a_new_one_is_declared_as_it_was_asked_for);
     tcase_add_test(t, a_job_that_is_not_there_is_made_when_it_may_be);
     tcase_add_test(t, what_does_not_fit_is_refused_with_its_name);
+    tcase_add_test(t, what_is_left_out_need_not_fit);
     tcase_add_test(t, what_the_pattern_leaves_out_need_not_fit);
     suite_add_tcase(s, t);
     return s;

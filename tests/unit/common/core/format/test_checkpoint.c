@@ -187,6 +187,116 @@ START_TEST(what_is_wrong_is_told_with_its_place)
 }
 END_TEST
 
+/* Members of an object have no order: another program may write the variables first. */
+START_TEST(a_manifest_is_read_in_any_order)
+{
+    struct checkpoint made, read;
+    struct ps_error e;
+    char *text, *again, *list, *end, *turned, *sealed;
+
+    checkpoint_fill(&made);
+    text = checkpoint_text(&made);
+    checkpoint_finish(&made);
+    list = strstr(text, "\"variables\": [");
+    end = strstr(text, ",\n \"check\"");
+    ck_assert_int_ge(asprintf(&turned, "{%.*s,\n%.*s", (int)(end - list), list, (int)(list - text) - 4, text + 1), 0);
+    sealed = checkpoint_seal((struct span){turned, strlen(turned)});
+    ck_assert_msg(checkpoint_parse((struct span){sealed, strlen(sealed)}, &read, &e) == PS_OK, "%s", e.text);
+    ck_assert_ptr_nonnull(again = checkpoint_text(&read));
+    ck_assert_str_eq(text, again);
+    checkpoint_finish(&read);
+    free(sealed);
+    ck_assert_int_ge(asprintf(&sealed, "{%.*s,\n%.*s", (int)(end - list), list, (int)(end - text) - 1, text + 1), 0);
+    free(turned);
+    turned = checkpoint_seal((struct span){sealed, strlen(sealed)});
+    ck_assert_int_eq(checkpoint_parse((struct span){turned, strlen(turned)}, &read, &e), PS_ERR_DATA);
+    ck_assert_msg(strstr(e.text, "'variables' is there twice") != NULL, "%s", e.text);
+    checkpoint_finish(&read);
+    free(text);
+    free(again);
+    free(turned);
+    free(sealed);
+}
+END_TEST
+
+static void
+checkpoint_gather_one(struct checkpoint_gather *g, const char *name, uint64_t rows)
+{
+    struct checkpoint one = {0};
+    struct ps_error e;
+
+    ck_assert_int_eq(checkpoint_variable(&one, name, rows, "sgd", "sgd", &e), PS_OK);
+    ck_assert_int_eq(checkpoint_gather_take(g, one.variables[0].declared, one.variables[0].now, &e), PS_OK);
+    checkpoint_finish(&one);
+}
+
+START_TEST(what_shards_answer_in_any_order_is_added_by_name)
+{
+    static const char *const names[] = {"d", "b", "a", "c", "b"};
+    struct checkpoint_gather g = {0};
+    struct checkpoint c = {0};
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        checkpoint_gather_one(&g, names[i], 5);
+    ck_assert_int_eq(checkpoint_gather_add(&g, &c, &e), PS_OK);
+    checkpoint_gather_finish(&g);
+    ck_assert_uint_eq(c.variables_len, 4);
+    for (size_t i = 0; i < c.variables_len; i++)
+        ck_assert_str_eq(c.variables[i].declared->name, ((const char *[]){"a", "b", "c", "d"})[i]);
+    checkpoint_gather_one(&g, "x", 5);
+    checkpoint_gather_one(&g, "x", 6);
+    ck_assert_int_eq(checkpoint_gather_add(&g, &c, &e), PS_ERR_MISMATCH);
+    checkpoint_gather_finish(&g);
+    checkpoint_gather_finish(&g);
+    checkpoint_finish(&c);
+}
+END_TEST
+
+/* Headers of 32 MiB and manifests of 64 MiB ended checkpoints at a tenth of the variables that they may have. */
+START_TEST(many_variables_are_written_and_read_up_to_their_limit)
+{
+    enum { MANY = 2000, NAME = 40 };
+    struct checkpoint made = {0}, read;
+    struct safetensors files[CHECKPOINT_FILES] = {0}, back[CHECKPOINT_FILES];
+    struct checkpoint_places places;
+    char name[NAME + 1], *heads[CHECKPOINT_FILES], *text;
+    struct ps_error e;
+
+    checkpoint_job(&made);
+    made.version = strdup("1");
+    made.shares_len = 1;
+    made.shares = calloc(1, sizeof *made.shares);
+    memset(name, 'n', NAME);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name + NAME - 6, 7, "%06d", i);
+        if (checkpoint_variable(&made, name, 1, "adam", "adam", &e) != PS_OK)
+            ck_abort_msg("%s", e.text);
+    }
+    for (int f = 0; f < CHECKPOINT_FILES; f++) {
+        memset(made.files[f].sha256, '0', CHECKPOINT_DIGEST - 1);
+        ck_assert_int_eq(checkpoint_tensors(&made, (enum checkpoint_file)f, &files[f], &e), PS_OK);
+        ck_assert_msg(safetensors_head(&files[f], "psd", &heads[f], &e) == PS_OK, "%s", e.text);
+        ck_assert_msg(safetensors_parse("f", (struct span){heads[f], files[f].data}, files[f].bytes, &back[f], &e) ==
+                          PS_OK,
+                      "%s", e.text);
+        free(heads[f]);
+        safetensors_finish(&files[f]);
+    }
+    ck_assert_ptr_nonnull(text = checkpoint_text(&made));
+    ck_assert_uint_lt(back[CHECKPOINT_SLOTS].data / MANY * CHECKPOINT_VARIABLES_MAX, SAFETENSORS_HEAD_OWN_MAX);
+    ck_assert_uint_lt(strlen(text) / MANY * CHECKPOINT_VARIABLES_MAX, CHECKPOINT_MANIFEST_MAX);
+    ck_assert_msg(checkpoint_parse((struct span){text, strlen(text)}, &read, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(checkpoint_check_tensors(&read, back, &e) == PS_OK, "%s", e.text);
+    ck_assert(checkpoint_places(back, name, &checkpoint_find(&read, name)->layout, &places));
+    free(text);
+    for (int f = 0; f < CHECKPOINT_FILES; f++)
+        safetensors_finish(&back[f]);
+    checkpoint_finish(&made);
+    checkpoint_finish(&read);
+}
+END_TEST
+
 START_TEST(a_newer_format_is_refused_with_a_sentence)
 {
     static const char begin[] = "{\"format\": 3";
@@ -309,6 +419,9 @@ checkpoint_make(void)
     tcase_add_test(all, people_find_in_it_what_they_look_for);
     tcase_add_test(all, a_variable_of_two_shards_is_one_unless_they_differ);
     tcase_add_loop_test(all, what_is_wrong_is_told_with_its_place, 0, (int)ARRAY_LEN(damage));
+    tcase_add_test(all, a_manifest_is_read_in_any_order);
+    tcase_add_test(all, what_shards_answer_in_any_order_is_added_by_name);
+    tcase_add_test(all, many_variables_are_written_and_read_up_to_their_limit);
     tcase_add_test(all, a_newer_format_is_refused_with_a_sentence);
     tcase_add_test(all, any_cut_of_a_manifest_is_refused);
     tcase_add_test(all, any_flipped_bit_of_a_manifest_is_found);

@@ -116,7 +116,8 @@ static const struct {
     {"{\"w\":{" F32(1, 0, 4) "},\"w\":{" F32(1, 4, 8) "}}", 8, "duplicate object key"},
     {"{\"w\":7}", 0, "tensor 'w': what is said of it is no object"},
     {W("\"shape\":[1],\"data_offsets\":[0,4]"), 4, "tensor 'w': its dtype is missing"},
-    {W("\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[0,4]"), 4, "its dtype is F4, which is not known here"},
+    {W("\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[0,5]"), 4, "data_offsets [0, 5] lie outside"},
+    {W("\"dtype\":7,\"shape\":[2],\"data_offsets\":[0,4]"), 4, "its dtype is missing, or no text"},
     {W("\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, "give it 8 bytes, its shape and dtype 4"},
     {W("\"dtype\":\"F32\",\"data_offsets\":[0,4]"), 4, "its shape is missing"},
     {W("\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]"), 4, "9 dimensions; the limit is 8"},
@@ -172,6 +173,102 @@ START_TEST(tensors_without_values_lie_anywhere)
 }
 END_TEST
 
+/* A type that is not known made all of the file unreadable, also for who wanted other tensors of it. */
+START_TEST(a_type_that_is_not_known_is_a_place_with_a_name)
+{
+    static const char json[] = "{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]},"
+                               "\"b\":{\"dtype\":\"C64\",\"shape\":[4611686018427387904,8],\"data_offsets\":[2,10]},"
+                               "\"c\":{\"dtype\":\"F6_E2M3_of_the_future\",\"shape\":[],\"data_offsets\":[10,10]},"
+                               "\"w\":{" F32(1, 10, 14) "}}";
+    struct span head = head_of(json);
+    const struct safetensors_tensor *t;
+    struct safetensors s;
+    struct ps_error e;
+
+    ck_assert_msg(safetensors_parse("w", head, head.len + 14, &s, &e) == PS_OK, "%s", e.text);
+    ck_assert_uint_eq(s.len, 4);
+    t = safetensors_find(&s, "b");
+    ck_assert(t->type == SAFETENSORS_OTHER && t->begin == head.len + 2 && t->bytes == 8);
+    ck_assert_str_eq(safetensors_dtype(t), "C64");
+    ck_assert_str_eq(safetensors_dtype(safetensors_find(&s, "c")), "F6_E2M3_of_the_future");
+    ck_assert_str_eq(safetensors_dtype(safetensors_find(&s, "w")), "F32");
+    safetensors_finish(&s);
+    head = head_of(json);
+    ck_assert_int_eq(safetensors_parse("w", head, head.len + 15, &s, &e), PS_ERR_DATA); /* places are checked as ever */
+    safetensors_finish(&s);
+}
+END_TEST
+
+START_TEST(another_kind_of_file_is_said)
+{
+    static const char *const files[][2] = {
+        {"{\"metadata\": {}}", "w: it is JSON and no safetensors file: an index of several files names them"},
+        {"PK\3\4......", "w: it is no safetensors file: it is a zip archive"},
+        {"\x89HDF\r\n\x1a\n", "w: it is no safetensors file: it is an HDF5 file"},
+        {"\xff\xff\xff\xff\xff\xff\xff\xff", "w: its first 8 bytes announce a header of 18446744073709551615 bytes"},
+    };
+    struct ps_error e;
+    uint64_t bytes;
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        ck_assert_int_eq(safetensors_head_bytes("w", (const uint8_t *)files[i][0], 1 << 20, &bytes, &e), PS_ERR_DATA);
+        ck_assert_msg(strncmp(e.text, files[i][1], strlen(files[i][1])) == 0, "%s", e.text);
+    }
+}
+END_TEST
+
+static enum ps_err
+make_many(struct safetensors *s, size_t n, char **head, struct ps_error *e)
+{
+    char name[SAFETENSORS_NAME_MAX + 1];
+    enum ps_err err = PS_OK;
+
+    memset(name, 'n', SAFETENSORS_NAME_MAX);
+    name[SAFETENSORS_NAME_MAX] = '\0';
+    for (size_t i = 0; i < n && err == PS_OK; i++) {
+        memcpy(name,
+               (char[]){(char)('a' + i / 17576), (char)('a' + i / 676 % 26), (char)('a' + i / 26 % 26),
+                        (char)('a' + i % 26)},
+               4);
+        err = safetensors_add(s, name, SAFETENSORS_I64, 0, NULL, e);
+    }
+    return err == PS_OK ? safetensors_head(s, "psd", head, e) : err;
+}
+
+/* The header of a file of many tensors is larger than 32 MiB, as the format allows. */
+START_TEST(headers_may_be_as_long_as_the_format_says)
+{
+    enum { MANY = 95000 };
+    struct safetensors made = {0}, read;
+    struct ps_error e;
+    char *head;
+
+    ck_assert_msg(make_many(&made, MANY, &head, &e) == PS_OK, "%s", e.text);
+    ck_assert(made.data > 32 * MIB && made.data < SAFETENSORS_HEAD_MAX);
+    ck_assert_msg(safetensors_parse("w", (struct span){head, made.data}, made.bytes, &read, &e) == PS_OK, "%s", e.text);
+    ck_assert(read.len == MANY && read.tensors[MANY - 1].begin == made.data + 8 * (MANY - 1));
+    free(head);
+    safetensors_finish(&made);
+    safetensors_finish(&read);
+}
+END_TEST
+
+START_TEST(a_header_that_would_be_longer_than_may_be_is_not_made)
+{
+    struct safetensors few = {.head_max = 4096}, some = {.head_max = 4096};
+    struct ps_error e;
+    char *head;
+
+    ck_assert_int_eq(make_many(&few, 10, &head, &e), PS_OK);
+    free(head);
+    safetensors_finish(&few);
+    ck_assert_int_eq(make_many(&some, 20, &head, &e), PS_ERR_LIMIT);
+    ck_assert_str_eq(e.text, "the header of a file with 20 tensors would have more than 4096 bytes");
+    ck_assert_ptr_null(head);
+    safetensors_finish(&some);
+}
+END_TEST
+
 START_TEST(halves_become_floats)
 {
     const uint16_t halves[] = {0x3c00, 0xc000, 0x7bff}, bfloats[] = {0x3f80, 0xc000, 0x4280};
@@ -215,6 +312,10 @@ safetensors_make(void)
     tcase_add_loop_test(all, what_is_wrong_is_told_with_its_place, 0, (int)ARRAY_LEN(bad));
     tcase_add_test(all, a_length_that_lies_is_refused_before_anything_is_read);
     tcase_add_test(all, tensors_without_values_lie_anywhere);
+    tcase_add_test(all, a_type_that_is_not_known_is_a_place_with_a_name);
+    tcase_add_test(all, another_kind_of_file_is_said);
+    tcase_add_test(all, headers_may_be_as_long_as_the_format_says);
+    tcase_add_test(all, a_header_that_would_be_longer_than_may_be_is_not_made);
     tcase_add_test(all, halves_become_floats);
     tcase_add_test(all, metadata_says_what_it_is_told);
     suite_add_tcase(suite, all);
