@@ -150,7 +150,7 @@ check_deal(const struct psrun_options *settings, const char *cluster_text)
         ps_assert(name[0] != '\0' && (deal.tasks[i].job == TF_PS) == (i < deal.shards));
         ps_assert(!deal.tasks[i].remote || deal.tasks[i].host.login[0] != '\0');
     }
-    ps_assert(err != PS_OK || (deal.shards >= 1 && deal.workers >= 1));
+    ps_assert(err != PS_OK || deal.workers >= 1); /* workers alone are a cluster, too */
     if (err != PS_OK)
         check_refusal(err, &e);
     assign_hosts_finish(&deal);
