@@ -100,14 +100,11 @@ init_replica(struct train *t, uint32_t i, struct ps_error *e)
     const struct digits_options *o = t->options;
     struct train_replica *r = &t->replica[i];
     size_t rows = (size_t)MIN(o->batch, t->data->rows), bytes = rows * t->data->columns * sizeof *r->x;
-    enum ps_err err;
 
     r->x = aligned_alloc(64, round_up(bytes, 64));
     r->labels = calloc(rows, sizeof *r->labels);
     if (r->x == NULL || r->labels == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a batch of %zu images", rows);
-    if ((err = ps_sampler_new(t->data->rows, rows, 1, 0, o->seed, &r->sampler, e)) != PS_OK)
-        return err;
     return model_new(ps_strategy_device(t->strategy, i), o->layers, t->data,
                      MAX(t->data->classes, t->held_out->classes), MAX(rows, 64), o->seed, &r->network, e);
 }
@@ -115,9 +112,12 @@ init_replica(struct train *t, uint32_t i, struct ps_error *e)
 static enum ps_err
 init_replicas(struct train *t, struct ps_error *e)
 {
+    const struct digits_options *o = t->options;
     ps_network *networks[PS_STRATEGY_REPLICAS_MAX];
-    enum ps_err err = PS_OK;
+    enum ps_err err;
 
+    if ((err = ps_sampler_new(t->data->rows, (size_t)o->batch, 1, 0, o->seed, &t->sampler, e)) != PS_OK)
+        return err;
     t->replicas = ps_strategy_replicas(t->strategy);
     if ((t->replica = calloc(t->replicas, sizeof *t->replica)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for %u replicas", t->replicas);
@@ -125,7 +125,7 @@ init_replicas(struct train *t, struct ps_error *e)
         err = init_replica(t, i, e);
         networks[i] = t->replica[i].network;
     }
-    return err == PS_OK ? ps_strategy_networks(t->strategy, networks, "", &t->options->optimizer, e) : err;
+    return err == PS_OK ? ps_strategy_networks(t->strategy, networks, "", &o->optimizer, e) : err;
 }
 
 enum ps_err
@@ -155,11 +155,11 @@ train_close(struct train *t, bool goodbye)
 {
     for (uint32_t i = 0; i < t->replicas && t->replica != NULL; i++) {
         ps_network_free(t->replica[i].network);
-        ps_sampler_free(t->replica[i].sampler);
         free(t->replica[i].x);
         free(t->replica[i].labels);
     }
     free(t->replica);
+    ps_sampler_free(t->sampler);
     if (goodbye)
         ps_strategy_close(t->strategy);
     else
@@ -268,7 +268,7 @@ train_step(void *arg, struct ps_replica *r, struct ps_error *error)
 {
     struct train *t = arg;
     struct train_replica *mine = &t->replica[r->local];
-    struct ps_slice whole = ps_sampler_slice(mine->sampler, r->epoch, r->batch);
+    struct ps_slice whole = ps_sampler_slice(t->sampler, r->epoch, r->batch);
     struct ps_batch batch = {.rows = (size_t)r->rows, .x = mine->x, .labels = mine->labels};
     struct ps_network_result result;
     enum ps_err err;

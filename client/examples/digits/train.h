@@ -26,7 +26,6 @@ struct train_history {
 /* The data of a replica; no other thread touches it. */
 struct train_replica {
     ps_network *network;
-    ps_sampler *sampler;
     float *x;         /* [batch, features] */
     uint32_t *labels; /* [batch] */
 };
@@ -40,6 +39,7 @@ struct train {
 
     /* its own */
     ps_strategy *strategy;
+    ps_sampler *sampler;           /* all replicas ask it */
     struct train_replica *replica; /* [replicas] */
     uint32_t replicas, task;
     uint64_t steps_each, steps; /* of an epoch, of all */

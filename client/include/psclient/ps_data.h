@@ -36,7 +36,8 @@
  *   PS_ERR_DATA   the file is not valid: its name and the place
  *   PS_ERR_IO     the file cannot be read
  *   PS_ERR_NOMEM  no memory
- * Threads: one at a time for each object; different objects are independent. */
+ * Threads: any number may read an object (its fields, and functions that take it as const) while none changes it; else
+ *   one at a time for each object. Different objects are independent. */
 #ifndef PS_DATA_H
 #define PS_DATA_H
 
@@ -473,7 +474,7 @@ PS_API void ps_shard_range(uint64_t n, uint32_t workers, uint32_t task, uint64_t
  * Since: 0.1 */
 typedef struct ps_sampler ps_sampler;
 
-/* A worker's slice of one global batch. Valid until the sampler is asked for another epoch.
+/* A worker's slice of one global batch. Valid until the sampler has been asked for two other epochs.
  * Since: 0.1 */
 struct ps_slice {
     const uint32_t *index; /* [count] rows of the dataset */
@@ -522,13 +523,16 @@ PS_API size_t ps_sampler_slice_max(const ps_sampler *sampler);
 
 /* The slice of this worker in a step of an epoch.
  *
- * Asking for another epoch than last time shuffles (15 to 45 ns a row), otherwise it costs nothing.
+ * Asking for another epoch than the last two shuffles (15 to 45 ns a row), otherwise it costs nothing. What a slice
+ * holds depends on the seed, epoch and step alone: the replicas of a strategy may share a sampler, also while some ask
+ * for the next epoch already.
  *
  * Parameters:
  *   sampler  from ps_sampler_new()
  *   epoch    from 0 on
  *   step     below ps_sampler_steps()
  * Returns: the slice; its rows belong to the sampler.
+ * Threads: any.
  * Since: 0.1 */
 PS_API struct ps_slice ps_sampler_slice(ps_sampler *sampler, uint64_t epoch, uint64_t step);
 

@@ -17,7 +17,8 @@
  *
  *     enum ps_err step(void *arg, struct ps_replica *r, struct ps_error *error)   // of each replica, on its thread
  *     {
- *         ... rows r->first to r->first + r->rows - 1 of global batch r->batch of epoch r->epoch ...
+ *         struct ps_slice batch = ps_sampler_slice(sampler, r->epoch, r->batch);    // made for one worker, shared by all
+ *         ... rows batch.index[r->first] to batch.index[r->first + r->rows - 1] ...
  *         ... gradients of r->scale times the sum of these rows' losses at r->values, into r->gradients ...
  *         r->metrics[0] += loss;
  *     }
@@ -48,7 +49,8 @@
  *   ps_client_pull()    with shards: what a pull may get
  *   ps_group_open()     multi_worker_mirrored: what the forming of the group may get
  * Threads: one at a time for each strategy. Replicas beside the first one run on threads of their own, while
- *   ps_strategy_run() is called. */
+ *   ps_strategy_run() is called: what the caller's step function changes, such as buffers and networks, belongs to one
+ *   replica (r->local); replicas may share what it only reads (ps_dataset_gather()), and samplers (ps_data.h). */
 #ifndef PS_STRATEGY_H
 #define PS_STRATEGY_H
 

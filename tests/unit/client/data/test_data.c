@@ -2,6 +2,7 @@
 #include "client/include/psclient/ps_data.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include "common/core/base/base.h"
@@ -382,6 +383,81 @@ START_TEST(epochs_and_seeds_give_other_orders_and_come_back)
 }
 END_TEST
 
+/* A thread may hold a slice while another has gone on to the next epoch; the third one takes the oldest's place. */
+START_TEST(a_slice_stays_while_another_epoch_is_asked_for)
+{
+    uint32_t first[50];
+    struct ps_slice slice, next;
+    ps_sampler *s;
+
+    ck_assert_int_eq(ps_sampler_new(50, 50, 1, 0, 1, &s, NULL), PS_OK);
+    slice = ps_sampler_slice(s, 0, 0);
+    memcpy(first, slice.index, sizeof first);
+    for (uint64_t epoch = 1; epoch < 6; epoch++) {
+        next = ps_sampler_slice(s, epoch, 0);
+        ck_assert_msg(memcmp(first, slice.index, sizeof first) == 0, "epoch %llu was overwritten by the next one",
+                      (unsigned long long)epoch - 1);
+        ck_assert_int_ne(memcmp(first, next.index, sizeof first), 0);
+        ck_assert_ptr_eq(ps_sampler_slice(s, epoch - 1, 0).index, slice.index);
+        slice = ps_sampler_slice(s, epoch, 0);
+        memcpy(first, slice.index, sizeof first);
+    }
+    ps_sampler_free(s);
+}
+END_TEST
+
+enum { SHARING = 4, SHARED_ROWS = 60000, SHARED_BATCH = 20000, SHARED_EPOCHS = 8 };
+
+struct sampler_user {
+    ps_sampler *shared;
+    pthread_barrier_t *step; /* as between the steps of a strategy */
+    uint64_t wrong;
+};
+
+static void *
+sampler_use(void *arg)
+{
+    struct sampler_user *u = arg;
+    ps_sampler *own;
+
+    if (ps_sampler_new(SHARED_ROWS, SHARED_BATCH, 1, 0, 9, &own, NULL) != PS_OK)
+        abort();
+    for (uint64_t epoch = 0; epoch < SHARED_EPOCHS; epoch++)
+        for (uint64_t step = 0; step < ps_sampler_steps(own); step++) {
+            struct ps_slice want = ps_sampler_slice(own, epoch, step), is;
+
+            pthread_barrier_wait(u->step);
+            is = ps_sampler_slice(u->shared, epoch, step);
+            u->wrong += is.count != want.count;
+            u->wrong += memcmp(is.index, want.index, want.count * sizeof *want.index) != 0;
+        }
+    ps_sampler_free(own);
+    return NULL;
+}
+
+START_TEST(threads_that_share_a_sampler_see_the_orders_of_their_own)
+{
+    pthread_barrier_t step;
+    pthread_t thread[SHARING];
+    struct sampler_user user[SHARING];
+    ps_sampler *shared;
+
+    pthread_barrier_init(&step, NULL, SHARING);
+    ck_assert_int_eq(ps_sampler_new(SHARED_ROWS, SHARED_BATCH, 1, 0, 9, &shared, NULL), PS_OK);
+    for (size_t i = 0; i < SHARING; i++) {
+        user[i] = (struct sampler_user){.shared = shared, .step = &step};
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, sampler_use, &user[i]), 0);
+    }
+    for (size_t i = 0; i < SHARING; i++) {
+        pthread_join(thread[i], NULL);
+        ck_assert_msg(user[i].wrong == 0, "thread %zu was given %llu other slices", i,
+                      (unsigned long long)user[i].wrong);
+    }
+    ps_sampler_free(shared);
+    pthread_barrier_destroy(&step);
+}
+END_TEST
+
 /* The permutation as its definition says, written out: other implementations can be checked against it. */
 START_TEST(the_order_is_fisher_yates_with_philox)
 {
@@ -475,6 +551,8 @@ make_suite(void)
     tcase_add_test(sampler, workers_see_every_row_once_an_epoch);
     tcase_add_test(sampler, the_order_does_not_depend_on_the_workers);
     tcase_add_test(sampler, epochs_and_seeds_give_other_orders_and_come_back);
+    tcase_add_test(sampler, a_slice_stays_while_another_epoch_is_asked_for);
+    tcase_add_test(sampler, threads_that_share_a_sampler_see_the_orders_of_their_own);
     tcase_add_test(sampler, the_order_is_fisher_yates_with_philox);
     tcase_add_test(sampler, orders_are_equally_frequent);
     tcase_add_test(sampler, slices_are_scaled_by_the_global_batch);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/include/psclient/ps_data.h"
 #include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/remove_tree.h"
@@ -249,6 +250,64 @@ START_TEST(the_same_replicas_have_the_same_bits_in_every_strategy)
             ck_assert_msg(memcmp(m[0].metrics, m[1].metrics, sizeof m[0].metrics) == 0, "%s: other metrics", here[k]);
             ps_strategy_close(s);
         }
+    }
+}
+END_TEST
+
+/* ---- What replicas share ---- */
+
+enum { SHARED_ROWS = 6000, SHARED_BATCH = 3000, SHARED_EPOCHS = 12 };
+
+/* As the example of ps_strategy.h: one object for all replicas, whose threads ask its sampler. */
+static enum ps_err
+shared_step(void *arg, struct ps_replica *r, struct ps_error *e)
+{
+    struct ps_slice batch = ps_sampler_slice(arg, r->epoch, r->batch);
+    float *dw = r->gradients[0], *db = r->gradients[1];
+
+    (void)e;
+    memset(dw, 0, WIDTH * sizeof *dw);
+    *db = 0;
+    for (uint64_t k = r->first; k < r->first + r->rows; k++) {
+        uint64_t row = batch.index[k];
+
+        dw[row % WIDTH] += r->scale * strategy_target(row);
+        *db += r->scale * (r->values[1][0] - strategy_target(row * 31));
+        r->metrics[0] += (double)((k + 1) * row); /* the order counts */
+    }
+    return PS_OK;
+}
+
+static double
+shared_train(const char *name, float out[WIDTH + 1])
+{
+    struct ps_strategy_options options = {
+        .replicas = 4, .rows = SHARED_ROWS, .batch = SHARED_BATCH, .metrics = METRICS, .threads = 1};
+    ps_strategy *s = strategy_started(name, &options, "sgd:learning_rate=0.05");
+    struct ps_strategy_calls calls = {.step = shared_step};
+    double metrics[METRICS];
+    ps_sampler *sampler;
+    uint64_t rows;
+
+    ck_assert_int_eq(ps_sampler_new(SHARED_ROWS, SHARED_BATCH, 1, 0, 3, &sampler, &error), PS_OK);
+    calls.arg = sampler;
+    ck_assert_int_eq(ps_strategy_run(s, SHARED_EPOCHS * ps_strategy_steps_each(s), &calls, &error), PS_OK);
+    ck_assert_int_eq(ps_strategy_meet(s, &error), PS_OK);
+    ps_strategy_totals(s, &rows, metrics);
+    values_of(s, 0, out);
+    ps_strategy_close(s);
+    ps_sampler_free(sampler);
+    return metrics[0];
+}
+
+START_TEST(replicas_that_share_a_sampler_make_the_model_of_one_thread)
+{
+    float want[WIDTH + 1], is[WIDTH + 1];
+    double total = shared_train("one_device", want);
+
+    for (int times = 0; times < 3; times++) {
+        ck_assert_double_eq(shared_train(here[_i], is), total);
+        ck_assert_msg(memcmp(is, want, sizeof is) == 0, "%s made another model", here[_i]);
     }
 }
 END_TEST
@@ -558,6 +617,7 @@ make_suite(void)
     tcase_add_loop_test(tc, every_row_of_a_batch_goes_to_one_replica, 0, ARRAY_LEN(here));
     tcase_add_loop_test(tc, an_update_is_of_the_mean_over_the_global_batch, 0, ARRAY_LEN(here));
     tcase_add_loop_test(tc, the_same_replicas_have_the_same_bits_in_every_strategy, 0, ARRAY_LEN(optimizers));
+    tcase_add_loop_test(tc, replicas_that_share_a_sampler_make_the_model_of_one_thread, 0, ARRAY_LEN(here));
     tcase_add_test(tc, what_does_not_fit_is_refused_and_named);
     tcase_add_test(tc, things_are_done_in_their_order);
     tcase_add_loop_test(tc, a_step_that_fails_leaves_no_trace, 0, 2 * ARRAY_LEN(here));
