@@ -517,6 +517,25 @@ ps_client_cursor(const ps_client *c, struct ps_cursor *out)
     client_leave(c);
 }
 
+uint64_t
+ps_client_start_clock(const ps_client *c)
+{
+    uint64_t clock;
+
+    client_enter(c);
+    clock = core_start_clock(c->core);
+    client_leave(c);
+    return clock;
+}
+
+void
+ps_client_start_cursor(ps_client *c, const struct ps_cursor *first, struct ps_cursor *out)
+{
+    client_enter(c);
+    *out = core_start_cursor(c->core, first);
+    client_leave(c);
+}
+
 uint32_t
 ps_client_shards(const ps_client *c)
 {

@@ -25,16 +25,15 @@ cursor_of(const ps_strategy *s, uint64_t step)
     return (struct ps_cursor){.epoch = step / s->steps_each, .position = step % s->steps_each};
 }
 
-/* After the last step of this worker index that counted; one that the shards do not know goes on where the others
- * are. */
+/* After the last step of this worker index that counted on all shards; where none did, a process begins as the first of
+ * its index did, which was where the others were. */
 static uint64_t
-next_step(const ps_strategy *s)
+next_step(ps_strategy *s)
 {
-    struct ps_cursor at;
+    struct ps_cursor first = cursor_of(s, ps_client_start_clock(s->client) * s->round), at;
 
-    ps_client_cursor(s->client, &at);
-    return at.epoch == 0 && at.position == 0 ? ps_client_clock(s->client) * s->round
-                                             : at.epoch * s->steps_each + at.position;
+    ps_client_start_cursor(s->client, &first, &at);
+    return at.epoch * s->steps_each + at.position;
 }
 
 static enum ps_err

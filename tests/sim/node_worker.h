@@ -135,11 +135,12 @@ struct node_worker {
     bool declared[MODEL_VARS_MAX], pulled[MODEL_VARS_MAX];
     bool whole[MODEL_VARS_MAX]; /* values holds all of the variable: a pull may bring only what changed */
     float *values[MODEL_VARS_MAX];
-    float *older[MODEL_VARS_MAX]; /* for LIE_STALE_PULL */
-    bool joined_before;           /* in this round */
-    bool pinged;                  /* all shards, before it leaves */
-    bool stays;                   /* it does not leave yet */
-    bool tick_unsure;             /* the newest tick was given up, and shard 0 may be gone before it receives it */
+    float *older[MODEL_VARS_MAX];                /* for LIE_STALE_PULL */
+    bool joined_before;                          /* in this round */
+    uint64_t start_clock, start_round, start_at; /* of the first process that did (check_start()) */
+    bool pinged;                                 /* all shards, before it leaves */
+    bool stays;                                  /* it does not leave yet */
+    bool tick_unsure; /* the newest tick was given up, and shard 0 may be gone before it receives it */
     uint64_t crashes, rejoins, steps;
 };
 

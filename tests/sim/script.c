@@ -76,12 +76,35 @@ resume_data(struct node_worker *w)
     ledger_resumes(w->ledger, w->task, &w->cursor);
 }
 
+/* Where its data begins is what its first process of the round found, as long as no shard has come back older and no
+ * other round has begun. */
+static void
+check_start(struct node_worker *w)
+{
+    struct ps_cursor nowhere = {0}, start = core_start_place(w->core, &nowhere);
+    bool known =
+        w->joined_before && core_round(w->core) == w->start_round && w->round == 0 && ledger_losses(w->ledger) == 0;
+
+    if (known && core_start_clock(w->core) != w->start_clock)
+        sim_fail(w->sim, "w%u joined first at clock %" PRIu64 ", and is said to have joined at %" PRIu64, w->task,
+                 w->start_clock, core_start_clock(w->core));
+    if (known && start.position > w->start_at && core_cursor(w->core).position == 0)
+        sim_fail(w->sim, "w%u's data begins behind example %" PRIu64 ", and is said to begin behind %" PRIu64, w->task,
+                 w->start_at, start.position);
+    if (w->joined_before)
+        return;
+    w->start_clock = core_start_clock(w->core);
+    w->start_round = core_round(w->core);
+    w->start_at = start.position;
+}
+
 /* Each returns true when the phase moved on. */
 static bool
 on_joining(struct node_worker *w)
 {
     if (!core_joined(w->core))
         return false;
+    check_start(w);
     w->life = ledger_join(w->ledger, w->task, w->round, w->incarnation, core_clock(w->core));
     w->joined_before = true;
     sim_trace(w->sim, "w%u joined at clock %" PRIu64, w->task, core_clock(w->core));

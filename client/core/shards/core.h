@@ -213,7 +213,14 @@ void core_goodbye(struct core *c);
 uint64_t core_clock(const struct core *c);
 uint64_t core_slowest_clock(const struct core *c);
 uint64_t core_round(const struct core *c); /* of the job's rounds: the highest that a shard has welcomed it in */
-struct ps_cursor core_cursor(const struct core *c);              /* where the data of the step under way begins */
+struct ps_cursor core_cursor(const struct core *c); /* where the data of the step under way begins */
+
+/* The clock at which the first process of this worker index joined the round; and where this one's data begins, when
+ * the first one's began at `first` unless others were there (ps_client_start_cursor()). */
+uint64_t core_start_clock(const struct core *c);
+struct ps_cursor core_start_cursor(struct core *c, const struct ps_cursor *first);
+struct ps_cursor core_start_place(const struct core *c, const struct ps_cursor *first); /* the same, and leave it so */
+
 uint64_t core_rolled_back(const struct core *c, uint32_t shard); /* 0 for one that is not there */
 const struct ps_client_stats *core_stats(const struct core *c);
 

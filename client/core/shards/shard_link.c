@@ -320,6 +320,7 @@ shard_link_welcomed(struct core *c, struct shard_link *l, const Psd__Welcome *w)
     l->slowest = w->slowest_clock;
     l->round = w->round;
     l->cursor = step_cursor_welcomed(w->cursor);
+    l->begins = step_begins_welcomed(w);
     if (resync_settle(c, l, w) != PS_OK) {
         shard_link_no_memory(c, l);
         return;

@@ -49,9 +49,10 @@ struct shard_link {
     uint64_t floor; /* the session's when it was made, or went back: ticks to no more than this are refused, which is
                        well, and pushes of before go at this one (not in sync) */
     uint64_t slowest;
-    uint64_t round;          /* that this worker joined in there */
-    struct ps_cursor cursor; /* of this worker's data, as last welcomed */
-    uint64_t pushes;         /* of this session that the shard has answered, as it counts them */
+    uint64_t round;            /* that this worker joined in there */
+    struct ps_cursor cursor;   /* of this worker's data, as last welcomed */
+    struct step_begins begins; /* the same */
+    uint64_t pushes;           /* of this session that the shard has answered, as it counts them */
     uint64_t rolled_back;
     bool gates; /* it came back older, in sync: pushes up to gated_through were made from weights that it has lost */
     uint64_t gated_through;

@@ -18,6 +18,15 @@ step_cursor_welcomed(const Psd__Cursor *m)
     return m != NULL ? (struct ps_cursor){m->epoch, m->position} : (struct ps_cursor){0};
 }
 
+/* A shard of an older version says nothing: as if this process were the first of its index. */
+struct step_begins
+step_begins_welcomed(const Psd__Welcome *w)
+{
+    if (w->begins == NULL)
+        return (struct step_begins){.clock = w->clock};
+    return (struct step_begins){.clock = w->begins->clock, .others = step_cursor_welcomed(w->begins->others)};
+}
+
 /* In this round: where a shard does not know yet that it has begun, nothing counts. */
 static struct ps_cursor
 step_cursor_of(const struct core *c, const struct shard_link *l)
@@ -65,7 +74,7 @@ step_cursor_give(struct core *c, const struct ps_cursor *cursor)
     if (cursor == NULL)
         return;
     c->step_cursor.ends = *cursor;
-    c->step_cursor.given = true;
+    c->step_cursor.given = c->step_cursor.moved = true;
 }
 
 void
@@ -84,6 +93,55 @@ step_cursor_tick(struct core *c, struct core_op *op)
     if (c->step_cursor.given)
         c->step_cursor.begins = c->step_cursor.ends;
     c->step_cursor.given = false;
+}
+
+/* Those that were welcomed in another round than the newest know nothing of this one. */
+uint64_t
+core_start_clock(const struct core *c)
+{
+    uint64_t clock = 0;
+
+    for (uint32_t i = 0; i < c->config.shards; i++)
+        if (c->links[i].round == c->round)
+            clock = MAX(clock, c->links[i].begins.clock);
+    return clock;
+}
+
+/* Where the first process of this index began: behind the others, else where the caller says. */
+static struct ps_cursor
+step_begins_at(const struct core *c, const struct ps_cursor *first)
+{
+    struct ps_cursor at = {0};
+
+    for (uint32_t i = 0; i < c->config.shards; i++)
+        if (c->links[i].round == c->round && step_cursor_compare(&c->links[i].begins.others, &at) > 0)
+            at = c->links[i].begins.others;
+    return at.epoch == 0 && at.position == 0 ? *first : at;
+}
+
+/* A shard that has no cursor of this index has counted nothing behind its beginning. */
+struct ps_cursor
+core_start_place(const struct core *c, const struct ps_cursor *first)
+{
+    struct ps_cursor begins = step_begins_at(c, first), at = {UINT64_MAX, UINT64_MAX};
+
+    for (uint32_t i = 0; i < c->config.shards; i++) {
+        struct ps_cursor there = step_cursor_of(c, &c->links[i]);
+
+        if (there.epoch == 0 && there.position == 0)
+            there = begins;
+        if (step_cursor_compare(&there, &at) < 0)
+            at = there;
+    }
+    return at;
+}
+
+struct ps_cursor
+core_start_cursor(struct core *c, const struct ps_cursor *first)
+{
+    if (!c->step_cursor.moved)
+        c->step_cursor.begins = core_start_place(c, first);
+    return c->step_cursor.begins;
 }
 
 uint64_t

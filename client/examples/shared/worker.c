@@ -70,13 +70,13 @@ worker_print_error(const char *program, long task, const struct ps_error *e)
 }
 
 uint64_t
-worker_next_step(const ps_client *client, uint64_t each, uint64_t steps)
+worker_next_step(ps_client *client, uint64_t each, uint64_t steps)
 {
-    struct ps_cursor at;
-    uint64_t clock = ps_client_clock(client), next;
+    uint64_t joined = ps_client_start_clock(client), next;
+    struct ps_cursor first = {.epoch = joined / each, .position = joined % each}, at;
 
-    ps_client_cursor(client, &at);
-    next = at.epoch == 0 && at.position == 0 ? clock : at.epoch * each + at.position;
+    ps_client_start_cursor(client, &first, &at);
+    next = at.epoch * each + at.position;
     return next < steps ? next : steps;
 }
 

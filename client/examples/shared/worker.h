@@ -23,9 +23,9 @@ int worker_has_cluster(void);
 void worker_print_error(const char *program, long task, const struct ps_error *e);
 
 /* Which of its `steps` steps of `each` an epoch a worker goes on with: where its data ended by the last push of this
- * worker index; one that has pushed nothing goes on where the others are. Call it when the client is open, and after a
- * rejoin. */
-uint64_t worker_next_step(const ps_client *client, uint64_t each, uint64_t steps);
+ * worker index, or where that began, which was where the others were. Call it when the client is open, and after a
+ * rejoin, before the next push. */
+uint64_t worker_next_step(ps_client *client, uint64_t each, uint64_t steps);
 
 /* The cursor of a step's pushes. */
 struct ps_cursor worker_cursor(uint64_t step, uint64_t each);

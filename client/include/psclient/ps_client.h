@@ -315,6 +315,30 @@ struct ps_cursor {
  * Since: 0.1 */
 PS_API void ps_client_cursor(const ps_client *client, struct ps_cursor *out);
 
+/* Where the data of a worker begins that divides a job's steps with others.
+ *
+ * Such a worker begins its data where the job is, not at {0, 0}, when it joins late, or a round that begins at a clock
+ * above 0. A process that takes its place must know that, too: before all shards have counted a step of the worker,
+ * ps_client_cursor() is {0, 0}, and the clock is that of now. So it asks here, after opening and after
+ * ps_client_rejoin(), before its first push:
+ *
+ *     uint64_t joined = ps_client_start_clock(client);
+ *     struct ps_cursor first = {joined / steps_each, joined % steps_each}, at;
+ *     ps_client_start_cursor(client, &first, &at);
+ *     ... its next step is at.epoch * steps_each + at.position ...
+ *
+ * The place is the smallest over all shards, as of ps_client_cursor(); on one that has none, it is where the slowest of
+ * the others was when this worker index joined the round, and where the shards do not say that, it is `first`. From
+ * then on the step under way begins there.
+ *
+ * Parameters:
+ *   first  where a worker begins that joins at ps_client_start_clock()
+ *   out    filled
+ * Returns: ps_client_start_clock(): the clock at which the first process of this worker index joined the round.
+ * Since: 0.1 */
+PS_API uint64_t ps_client_start_clock(const ps_client *client);
+PS_API void ps_client_start_cursor(ps_client *client, const struct ps_cursor *first, struct ps_cursor *out);
+
 /* ---- Metrics ----------------------------------------------------------------------------------------------------- */
 
 /* What the step under way adds to this worker's metrics: losses, rows, whatever the program sums up.

@@ -17,7 +17,7 @@
  *
  *     enum ps_err step(void *arg, struct ps_replica *r, struct ps_error *error)   // of each replica, on its thread
  *     {
- *         struct ps_slice batch = ps_sampler_slice(sampler, r->epoch, r->batch);    // made for one worker, shared by all
+ *         struct ps_slice batch = ps_sampler_slice(sampler, r->epoch, r->batch);    // of one worker; all share it
  *         ... rows batch.index[r->first] to batch.index[r->first + r->rows - 1] ...
  *         ... gradients of r->scale times the sum of these rows' losses at r->values, into r->gradients ...
  *         r->metrics[0] += loss;

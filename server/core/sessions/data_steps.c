@@ -46,20 +46,59 @@ data_steps_older_waits(const struct session *session, struct data_cursor end)
     return false;
 }
 
+/* Sync: a push of a step up to this one waits, or did before a restart and has not come again. */
+static bool
+data_steps_waits(const struct session *session, struct data_cursor end)
+{
+    const struct pending *p;
+
+    if (sequence_awaits(session))
+        return true;
+    DL_FOREACH (session->pending, p)
+        if (!data_cursor_none(p->span.end) && !data_cursor_before(end, p->span.end))
+            return true;
+    return false;
+}
+
+static void
+data_steps_move(struct data_steps *x, struct data_cursor end)
+{
+    x->ticked = (struct data_cursor){0};
+    if (!data_cursor_before(x->at, end))
+        return;
+    x->at = end;
+    if (!data_cursor_before(end, x->step))
+        x->step = (struct data_cursor){0};
+}
+
 void
 data_steps_tick(struct session *session, struct data_cursor end)
 {
     struct data_steps *x = &session->steps;
-    const struct pending *p;
 
     if (!data_cursor_before(x->at, end))
         return;
-    DL_FOREACH (session->pending, p)
-        if (!data_cursor_none(p->span.end))
-            return;
-    x->at = end;
-    if (!data_cursor_before(end, x->step))
-        x->step = (struct data_cursor){0};
+    if (data_steps_waits(session, end))
+        x->ticked = end;
+    else
+        data_steps_move(x, end);
+}
+
+void
+data_steps_settle(struct shard *s, struct session *session)
+{
+    struct data_steps *x = &session->steps;
+
+    if (data_cursor_none(x->ticked) || data_steps_waits(session, x->ticked))
+        return;
+    data_steps_move(x, x->ticked);
+    turn_mark_session(s, session);
+}
+
+void
+data_steps_forget(struct session *session)
+{
+    session->steps.ticked = (struct data_cursor){0};
 }
 
 /* The step that bits are of from now on. False: it is none of which bits are kept. */
@@ -164,7 +203,7 @@ data_steps_reset(struct shard *s, struct session *session)
 {
     struct data_steps *x = &session->steps;
 
-    x->at = x->step = (struct data_cursor){0};
+    x->at = x->step = x->ticked = (struct data_cursor){0};
     for (uint32_t i = 0; i < x->chunks_len; i++) {
         if (x->chunks[i] == NULL || data_cursor_none(x->chunks[i]->step))
             continue;

@@ -12,7 +12,7 @@
  * last one did: a step that ends between the two, or goes past `step` from before it, is INVALID.
  *
  * In sync gradients wait, and ticks do not wait for them: a block has counted a step when its update is done, and `at`
- * moves on when no older push of the worker waits.
+ * moves on to the step that was ticked when no push of it or of an older one waits.
  *
  * Bits are kept in chunks of DATA_CURSOR_CHUNK blocks, in the order of data_steps_ordinal(); a chunk is one row,
  * written once per turn in the transaction of the updates that it records. Each names its step: the chunk of another
@@ -36,6 +36,7 @@ struct data_steps_chunk {
 
 struct data_steps {
     struct data_cursor at, step;
+    struct data_cursor ticked; /* where the newest step ends that was ticked while a push waited; none: none was */
     struct data_steps_chunk **chunks; /* [chunks_len], NULL: no bits */
     uint32_t chunks_len, dirty;
 };
@@ -54,6 +55,12 @@ void data_steps_count(struct shard *s, struct session *session, const struct dat
 /* The worker ticked. end: of the step that this ends, as the tick says; none: it ends none, such as the tick that takes
  * a new incarnation to the clock of another shard. */
 void data_steps_tick(struct session *session, struct data_cursor end);
+
+/* A push of the worker waits no more. */
+void data_steps_settle(struct shard *s, struct session *session);
+
+/* The worker's pushes that wait are forgotten: what it ticked while they did is not counted. */
+void data_steps_forget(struct session *session);
 
 /* A new round. */
 void data_steps_reset(struct shard *s, struct session *session);

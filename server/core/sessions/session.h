@@ -8,6 +8,7 @@
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
+#include "server/core/sessions/data_begin.h"
 #include "server/core/sessions/data_steps.h"
 #include "server/core/sessions/job.h"
 #include "server/core/turn/shard_types.h"
@@ -64,6 +65,7 @@ struct session {
     uint64_t lapses;      /* the same */
 
     struct data_steps steps;       /* of its task: data_steps.h */
+    struct data_begin begin;       /* the same: data_begin.h */
     struct worker_metrics metrics; /* the same: worker_metrics.h */
 
     bool marked;

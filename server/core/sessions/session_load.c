@@ -34,6 +34,7 @@ session_load_older_boot(struct session *session)
     const struct job *job = session->job;
 
     sequence_reboot(session);
+    data_steps_forget(session);
     if (job_is_sync(job))
         session->clock = MIN(session->clock, session->held_clock);
     session->clock = MAX(session->clock, job->slowest);
@@ -55,6 +56,8 @@ session_load_row(struct shard *s, struct session *session, const Psd__SessionRow
     session->pushes = row->pushes;
     session->steps.at = data_cursor_of(row->cursor);
     session->steps.step = data_cursor_of(row->cursor_step);
+    session->steps.ticked = data_cursor_of(row->cursor_ticked);
+    session->begin = data_begin_of(row->begins);
     worker_metrics_take(&session->metrics, row->metrics);
     session->boot = row->boot != 0 ? row->boot : s->boot;
     session->last_seq = row->last_seq;

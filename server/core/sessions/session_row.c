@@ -12,7 +12,8 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     struct session_key key = {htobe32(session->job->id), htobe32(session->task)};
     Psd__SessionRow row = PSD__SESSION_ROW__INIT;
     struct worker_metrics_parts metrics;
-    Psd__Cursor at, step;
+    struct data_begin_message begin;
+    Psd__Cursor at, step, ticked;
     uint64_t seqs[SHARD_OUTCOMES_MAX];
     uint32_t codes[SHARD_OUTCOMES_MAX];
     uint8_t bytes[2 * KIB + WIRE_SURVIVED_MAX];
@@ -47,6 +48,8 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.ahead = (ProtobufCBinaryData){session->resolved_ahead.len, session->resolved_ahead.bits};
     row.cursor = data_cursor_message(session->steps.at, &at);
     row.cursor_step = data_cursor_message(session->steps.step, &step);
+    row.cursor_ticked = data_cursor_message(session->steps.ticked, &ticked);
+    row.begins = data_begin_message(&session->begin, &begin);
     row.metrics = MUTATION(SUMS_NOT_KEPT) ? NULL : worker_metrics_message(&session->metrics, &metrics);
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);

@@ -127,9 +127,10 @@ hello_resume(struct shard *s, struct session *session, struct connection *c, con
 
 /* A new incarnation begins from nothing, where the slowest worker stands. */
 static void
-hello_install(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello)
+hello_install(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello, bool rejoins)
 {
     struct job *job = session->job;
+    bool again = rejoins && session->round == job->round && !begins_round(session);
 
     if (begins_round(session)) {
         metric_names_clear(&job->metric_names);
@@ -152,6 +153,8 @@ hello_install(struct shard *s, struct session *session, struct connection *c, co
     session->clock = job->slowest;
     session->joined_past = clock_newest(job);
     clock_join(s, session);
+    if (!again || MUTATION(BEGINS_ANEW))
+        data_begin_joined(session);
     sync_step_review(s, job); /* the old incarnation may have held a step up */
     take_names(s, job, hello);
     turn_mark_session(s, session);
@@ -194,7 +197,7 @@ hello_newcomer(struct shard *s, struct job *job, struct connection *c, const Psd
     }
     if (rejoins)
         hello_replace(s, session);
-    hello_install(s, session, c, hello);
+    hello_install(s, session, c, hello, rejoins);
     actions_log(s, SHARD_LOG_INFO, "worker %s job=%s task=%u agent=\"%s\" peer=%s clock=%" PRIu64,
                 rejoins ? "rejoined" : "joined", job->name, session->task, session->agent, c->peer, session->clock);
     if (rejoins) {
@@ -265,6 +268,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
     Psd__Welcome m = PSD__WELCOME__INIT;
     struct hello_odd odd;
     struct worker_metrics_parts metrics;
+    struct data_begin_message begin;
     Psd__Cursor cursor;
 
     m.cluster = s->cluster;
@@ -283,6 +287,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.restored_boot = session->job->restored_boot;
         m.pushes = session->pushes;
         m.cursor = data_cursor_message(session->steps.at, &cursor);
+        m.begins = data_begin_message(&session->begin, &begin);
         m.metrics = worker_metrics_message(&session->metrics, &metrics);
         if (!MUTATION(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
             hello_add_survivors(session, &m, &odd);

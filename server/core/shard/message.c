@@ -221,6 +221,7 @@ take_round(struct shard *s, struct session *session, uint64_t round)
     job_begin_round(s, session->job, round);
     session->round = round;
     data_steps_reset(s, session);
+    session->begin = (struct data_begin){0}; /* the shard that began the round says where */
     session->metrics = (struct worker_metrics){0};
     turn_mark_session(s, session);
 }

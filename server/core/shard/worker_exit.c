@@ -23,6 +23,7 @@ worker_exit_forget(struct shard *s, struct session *session)
             sync_step_forget(s, p);
     }
     sequence_forget(s, session);
+    data_steps_forget(session);
 }
 
 /* One worker fewer to wait for. */

@@ -12,6 +12,7 @@ pending_caught_up(struct shard *s, struct session *session, bool awaited)
 {
     if (!awaited || sequence_awaits(session))
         return;
+    data_steps_settle(s, session);
     clock_moved(s, session);
     sync_step_review(s, session->job);
 }
@@ -115,8 +116,11 @@ pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps
 void
 pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char *text)
 {
+    struct session *session = p->session;
+
     pending_answer(s, p, pending_record(s, p, code), code, text);
     sequence_resolve(s, p, code);
+    data_steps_settle(s, session);
 }
 
 void

@@ -417,6 +417,9 @@ struct welcome {
     const char *restored; /* NULL: it was not */
     uint64_t restored_boot;
     struct ps_cursor cursor;
+    bool begins; /* the next two are given */
+    uint64_t begins_clock;
+    struct ps_cursor others;
     double metrics[2]; /* up to position metrics_at of epoch 0; 0: none */
     uint64_t metrics_at;
 };
@@ -425,7 +428,8 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
 {
     Psd__Welcome w = PSD__WELCOME__INIT;
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
-    Psd__Cursor cursor = PSD__CURSOR__INIT, at = PSD__CURSOR__INIT;
+    Psd__Cursor cursor = PSD__CURSOR__INIT, at = PSD__CURSOR__INIT, others = PSD__CURSOR__INIT;
+    Psd__Begins begins = PSD__BEGINS__INIT;
     Psd__Metrics metrics = PSD__METRICS__INIT;
     Psd__Job job = PSD__JOB__INIT;
 
@@ -451,6 +455,11 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
     cursor.epoch = with.cursor.epoch;
     cursor.position = with.cursor.position;
     w.cursor = cursor.epoch + cursor.position > 0 ? &cursor : NULL;
+    others.epoch = with.others.epoch;
+    others.position = with.others.position;
+    begins.clock = with.begins_clock;
+    begins.others = others.epoch + others.position > 0 ? &others : NULL;
+    w.begins = with.begins ? &begins : NULL;
     at.position = with.metrics_at;
     metrics.n_value = 2;
     metrics.value = with.metrics;

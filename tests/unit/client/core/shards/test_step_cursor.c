@@ -143,6 +143,57 @@ START_TEST(who_joins_begins_at_the_smallest_place_of_all_shards)
 }
 END_TEST
 
+/* The welcomes of two shards, and where a worker begins then whose first process began at 1:clock. */
+static const struct {
+    struct welcome with[2];
+    uint64_t clock;
+    struct ps_cursor begins;
+} starts[] = {
+    /* A new job; a late worker that the shards do not say more of; a shard of an older version says its clock. */
+    {{{.begins = true}, {.begins = true}}, 0, {1, 0}},
+    {{{.begins = true, .begins_clock = 4}, {.begins = true, .begins_clock = 5}}, 5, {1, 5}},
+    {{{.clock = 4}, {.begins = true, .begins_clock = 3}}, 4, {1, 4}},
+    /* The slowest of the others, on the shard that has it further. */
+    {{{.begins = true, .others = {1, 7}}, {.begins = true, .others = {1, 8}, .begins_clock = 5}}, 5, {1, 8}},
+    {{{.begins = true, .others = {1, 7}}, {.begins = true}}, 0, {1, 7}},
+    /* Killed before all shards had its first step: the others have gone on, and its data begins where it did. */
+    {{{.begins = true, .clock = 9, .cursor = {1, 1}}, {.begins = true, .clock = 9}}, 0, {1, 0}},
+    {{{.begins = true, .clock = 9, .cursor = {1, 9}, .others = {1, 8}}, {.begins = true, .others = {1, 7}}}, 0, {1, 8}},
+    /* Later the smallest place. */
+    {{{.begins = true, .cursor = {1, 5}, .others = {1, 2}}, {.begins = true, .cursor = {1, 4}}}, 0, {1, 4}},
+    /* A shard that has missed the beginning of the round knows neither place nor clock of it. */
+    {{{.begins = true, .round = 3, .begins_clock = 6},
+      {.begins = true, .round = 2, .begins_clock = 8, .cursor = {1, 9}, .others = {1, 9}}},
+     6,
+     {1, 6}},
+};
+
+START_TEST(a_worker_begins_where_the_first_of_its_index_did)
+{
+    struct ps_cursor first, at;
+    struct ps_error e;
+
+    core_rejoin(h.core, 78, h.now);
+    harness_perform(&h);
+    for (uint32_t i = 0; i < 2; i++)
+        while (core_expect(&h, i, MSG_HELLO).u.hello->incarnation != 78)
+            ;
+    for (uint32_t i = 0; i < 2; i++)
+        tell_welcome(&h, i, starts[_i].with[i]);
+    ck_assert(core_joined(h.core));
+    ck_assert_uint_eq(core_start_clock(h.core), starts[_i].clock);
+    first = (struct ps_cursor){1, core_start_clock(h.core)};
+    at = core_start_cursor(h.core, &first);
+    ck_assert_int_eq(step_cursor_compare(&at, &starts[_i].begins), 0);
+    check_place(at.epoch, at.position);
+    ck_assert_int_eq(push_to(9, 1, &e), PS_OK);
+    check_sent(at.epoch, at.position, 9, 1);
+    step_cursor_tick_both();
+    core_start_cursor(h.core, &first); /* too late */
+    check_place(9, 1);
+}
+END_TEST
+
 /* A reconnect does not ask where the data goes on: this side knows. */
 START_TEST(a_push_that_is_sent_again_keeps_its_place)
 {
@@ -179,6 +230,7 @@ make_suite(void)
     tcase_add_test(tc, a_cursor_that_does_not_rise_is_invalid);
     tcase_add_test(tc, a_push_without_a_cursor_has_none);
     tcase_add_loop_test(tc, who_joins_begins_at_the_smallest_place_of_all_shards, 0, (int)ARRAY_LEN(joins));
+    tcase_add_loop_test(tc, a_worker_begins_where_the_first_of_its_index_did, 0, (int)ARRAY_LEN(starts));
     tcase_add_test(tc, a_push_that_is_sent_again_keeps_its_place);
     suite_add_tcase(s, tc);
     return s;

@@ -29,10 +29,15 @@ data_cursor_finish(void)
     disk_finish(&disk);
 }
 
+static struct began {
+    uint64_t clock, others;
+} began; /* as the last welcome of a new process said */
+
 /* A new process takes the worker index over; where its data goes on. */
 static uint64_t
 take_over(uint64_t conn, uint32_t task)
 {
+    const Psd__Begins *begins;
     struct kit_answer *a;
     uint64_t position;
 
@@ -42,6 +47,9 @@ take_over(uint64_t conn, uint32_t task)
     kit_hello(&k, conn, &(struct kit_hello){.job = &job, .task = task, .incarnation = ++incarnation});
     a = kit_expect(&k, conn, MSG_WELCOME);
     position = a->msg.u.welcome->cursor != NULL ? a->msg.u.welcome->cursor->position : 0;
+    begins = a->msg.u.welcome->begins;
+    ck_assert_ptr_nonnull(begins);
+    began = (struct began){begins->clock, begins->others != NULL ? begins->others->position : 0};
     kit_answer_free(a);
     for (uint64_t other = 0; other < KIT_CONNS; other++)
         kit_drop_answers(&k, other); /* they are notified that it is back */
@@ -341,6 +349,96 @@ START_TEST(in_sync_a_tick_that_overtakes_does_not_count)
 }
 END_TEST
 
+/* The tick comes while the push waits, and its place counts with the push: also when the shard is killed between. */
+START_TEST(in_sync_a_step_that_was_ticked_ends_with_its_last_push)
+{
+    uint32_t var[2];
+
+    begin_training(PSD__MODE__SYNC, 2, 2, var);
+    for (uint32_t i = 0; i < 2; i++)
+        data_cursor_push(1, i + 1, 0, var[i], 0, 10, false);
+    kit_tick_at(&k, 1, 3, 1, 10);
+    kit_ack(&k, 1, 3, PS_OK);
+    if (_i == 1) {
+        kit_crash(&k);
+        for (uint64_t conn = 1; conn <= 2; conn++) {
+            kit_hello(
+                &k, conn,
+                &(struct kit_hello){
+                    .job = &job, .task = (uint32_t)conn - 1, .incarnation = incarnation - 2 + conn, .resume = true});
+            kit_expected(&k, conn, MSG_WELCOME);
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            data_cursor_push(1, i + 1, 0, var[i], 0, 10, false);
+        kit_skip(&k, 1, 3); /* that was answered */
+    }
+    data_cursor_push(2, 1, 0, var[0], 0, 10, false);
+    kit_drop_answers(&k, 2);
+    if (_i == 2)
+        ck_assert_uint_eq(take_over(9, 0), 0); /* the other push waits, and goes with the process */
+    data_cursor_push(2, 2, 0, var[1], 0, 10, false);
+    kit_drop_answers(&k, 2);
+    ck_assert_uint_eq(take_over(17, 0), _i == 2 ? 0 : 10);
+    if (_i == 2) { /* a barrier's end is no reason to count it */
+        kit_barrier(&k, 17, 1, "b");
+        kit_barrier(&k, 2, 3, "b");
+        ck_assert_uint_eq(take_over(9, 0), 0);
+    }
+    data_cursor_finish();
+}
+END_TEST
+
+/* What the first process of a worker index found when it joined holds for all in its place, until a round begins. */
+START_TEST(where_a_worker_began_stays)
+{
+    uint32_t a;
+
+    begin_training(PSD__MODE__ASYNC, 3, 1, &a);
+    ck_assert(began.clock == 0 && began.others == 0);
+    for (uint32_t task = 0; task < 2; task++) { /* the third one has died before its first step */
+        data_cursor_push(task + 1, 1, 0, a, 0, 10 + task, false);
+        kit_tick_at(&k, task + 1, 2, 1 + task, 10 + task);
+    }
+    kit_goodbye(&k, 3, false);
+    kit_turn(&k);
+    kit_pass(&k, k.config.grace_ms + 1); /* the others go on without it */
+    kit_drop_answers(&k, 1);
+    kit_drop_answers(&k, 2);
+    for (int times = 0; times < 2; times++) {
+        ck_assert_uint_eq(take_over(11, 2), 0);
+        ck_assert(began.clock == 0 && began.others == 0);
+        kit_crash(&k);
+    }
+    data_cursor_finish();
+}
+END_TEST
+
+START_TEST(a_late_worker_begins_where_the_slowest_of_the_others_is)
+{
+    uint32_t a;
+
+    data_cursor_begin(PSD__MODE__ASYNC, 3);
+    take_over(1, 0);
+    take_over(2, 1);
+    a = kit_declare(&k, 1, "a", 4, PS_SGD);
+    data_cursor_pushed(1, 1, 0, a, 0, 20);
+    data_cursor_ticked(1, 2, 3, 20);
+    ck_assert_uint_eq(take_over(3, 2), 0);
+    ck_assert(began.clock == 0 && began.others == 0); /* the second one has not done a step */
+    data_cursor_pushed(2, 1, 0, a, 0, 10);
+    data_cursor_ticked(2, 2, 1, 10);
+    ck_assert_uint_eq(take_over(11, 2), 0);
+    ck_assert(began.clock == 0 && began.others == 0); /* the first one's */
+    kit_goodbye(&k, 11, true);
+    kit_turn(&k);
+    kit_drop_answers(&k, 1);
+    kit_drop_answers(&k, 2);
+    ck_assert_uint_eq(take_over(3, 2), 0); /* it begins a round, with none of the others */
+    ck_assert(began.clock == 1 && began.others == 0);
+    data_cursor_finish();
+}
+END_TEST
+
 START_TEST(durable_steps_are_counted_after_a_power_loss)
 {
     uint32_t var[2];
@@ -521,6 +619,9 @@ make_suite(void)
     tcase_add_test(tc, bits_of_a_round_before_are_not_those_of_this_one);
     tcase_add_test(tc, in_sync_a_block_counts_a_step_when_its_update_is_done);
     tcase_add_test(tc, in_sync_a_tick_that_overtakes_does_not_count);
+    tcase_add_loop_test(tc, in_sync_a_step_that_was_ticked_ends_with_its_last_push, 0, 3);
+    tcase_add_test(tc, where_a_worker_began_stays);
+    tcase_add_test(tc, a_late_worker_begins_where_the_slowest_of_the_others_is);
     tcase_add_test(tc, durable_steps_are_counted_after_a_power_loss);
     tcase_add_test(tc, in_sync_durable_steps_are_counted_after_a_power_loss);
     tcase_add_test(tc, in_sync_a_gradient_of_other_data_does_not_stand_for_that_of_a_push);
