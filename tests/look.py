@@ -4,13 +4,15 @@
     look.py [options] BUILD COUNTS [-- meson test's own selection...]
 
 prints what meson prints, the whole log of each test that failed, and a loud line for each that passed when it was run
-again. COUNTS becomes one line, "PASSED FAILED SKIPPED AGAIN": test cases, and tests that passed only at the second look.
-The status is 0 when none failed.
+again. COUNTS becomes one line, "PASSED FAILED SKIPPED AGAIN": test cases, and tests that passed only at the second look;
+COUNTS.again has each test that did, what it counts as, and the end of its first log. The status is 0 when none failed.
 
 The second look: a test of the suites "system" and "thread" that failed is run once more when nothing else runs. Such tests
 are real processes that wait for one another, and on a machine that others load one can wait in vain; what is really broken
-fails again. It is not taken for chance when a log has what no load explains, a sanitizer's report or a crash; nor when
-more than AGAIN_MAX tests failed. All other tests get one look: the same inputs must give the same outcome.
+fails again. A pass then counts only where the first failure was a time-out: whatever else a test reports (an assertion, an
+error that is no TIMEOUT), one load or another brought it about, and it counts as failed. There is no second look when a log
+has a sanitizer's report or a crash, nor when more than AGAIN_MAX tests failed. All other tests get one look: the same
+inputs must give the same outcome.
 """
 
 import argparse
@@ -22,8 +24,14 @@ import sys
 
 AGAIN_SUITES = ("system", "thread")
 AGAIN_MAX = 5
+END_LINES = 25
 UNHAPPY = ("FAIL", "ERROR", "TIMEOUT", "INTERRUPT", "UNEXPECTEDPASS")
 NO_CHANCE = re.compile(r"(Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|runtime error: |Received signal (4|7|8|11)\b")
+
+# How a failure says that it is a time-out: meson, Check, psd's errors, and assertions that a call returned PS_OK and not 3.
+TIMED = re.compile(r"\btime-?outs?\b|\btimed out\b|\bwaited (for )?\d+ m?s\b|\bin vain\b|== 3, PS_OK == 0", re.IGNORECASE)
+# Errors that no load explains, whatever stands beside them.
+OURS = re.compile(r"\b(INVALID|PROTOCOL|VERSION|MISMATCH|SHAPE|NONFINITE|SEQUENCE|CLOCK|DATA|UNSUPPORTED|INTERNAL)\b")
 
 
 class Run:
@@ -113,8 +121,32 @@ def suites_of(test):
     return test["name"].split(" / ")[0].split(":")[-1].split("+")
 
 
-def may_be_chance(test):
-    return any(s in AGAIN_SUITES for s in suites_of(test)) and not NO_CHANCE.search(log_of(test))
+def may_be_looked_at_again(test):
+    return any(s in AGAIN_SUITES for s in suites_of(test)) and not NO_CHANCE.search(log_of(test)) and not was_killed(test)
+
+
+def was_killed(test):
+    return test["result"] != "TIMEOUT" and not 0 <= (test["returncode"] or 0) < 128
+
+
+def failures_of(test):
+    """Of a test that speaks TAP: each "not ok" with the comments behind it. Else its log."""
+    failures = []
+    taking = False
+    for line in (test.get("stdout") or "").splitlines():
+        if re.match(r"not ok\b", line) and not re.search(r"# (SKIP|TODO)\b", line):
+            failures.append(line)
+            taking = True
+        elif taking and not re.match(r"(ok\b|1\.\.\d)", line):
+            failures[-1] += "\n" + line
+        else:
+            taking = False
+    return failures or ([] if test["result"] == "TIMEOUT" else [log_of(test)])
+
+
+def timed_out(test):
+    """All that failed of it waited in vain."""
+    return all(TIMED.search(f) and not OURS.search(f) for f in failures_of(test))
 
 
 def passes_alone(o, test, number):
@@ -126,23 +158,36 @@ def passes_alone(o, test, number):
     return run if run.tests and not run.unhappy() else None
 
 
+def list_again(o, alone):
+    """For whoever reads the end of run.sh's output, and for whoever mends it."""
+    with open(o.counts + ".again", "w", encoding="utf-8") as f:
+        for test, _ in alone:
+            counts = "time-out, counts as passed" if timed_out(test) else "no time-out, counts as failed"
+            print("!!!! passed only when run alone: %s (%s)" % (test["name"], counts), file=f)
+            lines = "\n".join(failures_of(test) or [log_of(test)]).rstrip().splitlines()
+            for line in lines[-END_LINES:]:
+                print("     " + line, file=f)
+
+
 def main():
     o = options()
     run, status = meson_test(o, "testlog", o.num_processes, o.selection)
-    chances = [t for t in run.unhappy() if may_be_chance(t)]
-    alone = {}
+    again = [t for t in run.unhappy() if may_be_looked_at_again(t)]
+    alone = []  # tests, and the runs in which they passed
     for t in run.unhappy():
         show(t)
-    if len(chances) <= AGAIN_MAX:
-        for t in chances:
+    if len(again) <= AGAIN_MAX:
+        for t in again:
             second = passes_alone(o, t, len(alone))
             if second is not None:
-                alone[t["name"]] = second
-    total = run.counts(without=alone)
-    for second in alone.values():
+                alone.append((t, second))
+    forgiven = [(t, second) for t, second in alone if timed_out(t)]
+    total = run.counts(without=[t["name"] for t, _ in forgiven])
+    for _, second in forgiven:
         total = [a + b for a, b in zip(total, second.counts())]
-    for name in alone:
-        print("!!!! passed only when run alone: %s; log above" % name)
+    list_again(o, alone)
+    with open(o.counts + ".again", encoding="utf-8") as f:
+        print(f.read(), end="")
     if not run.tests and not o.maybe_none:
         print("no test was run")
         total[1] += 1

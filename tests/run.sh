@@ -45,9 +45,10 @@ some were; the exit status is 0 only when none failed and some ran.
 System tests get networks of their own, so that several run at once; where the kernel refuses that they take turns.
 
 A test of suite "system" or "thread" that failed is run once more when nothing else runs: it is made of real processes
-that wait for one another, and on a machine that others load one may wait in vain. If it passes then it counts as passed,
-a loud line names it, and how many there were stands before the last line: one that comes back there wants mending. All
-other tests, a sanitizer's report, a crash, and more than five failures of a stage are never laid to chance.
+that wait for one another, and on a machine that others load one may wait in vain. If it passes then, it counts as passed
+where its first failure was a time-out, and as failed where it was anything else, such as an error of psd's. Either is
+listed before the last line, with the end of its first log. All other tests, a sanitizer's report, a crash, and more than
+five failures of a stage get no second look.
 END
 }
 
@@ -171,7 +172,7 @@ stage() {
   fi
   say "$1: testing (built in $((SECONDS - begun)) s)"
   begun=$SECONDS
-  rm -f "$builds/$1.counts"
+  rm -f "$builds/$1.counts" "$builds/$1.counts.again"
   run_tests "$1" "$dir" || true # it has counted
   if ! read -r -a counts <"$builds/$1.counts"; then
     echo "$1: the tests were not counted"
@@ -198,7 +199,10 @@ if [ "${#unbuilt[@]}" -gt 0 ]; then
   failed=$((failed + ${#unbuilt[@]}))
 fi
 if [ "$again" -gt 0 ]; then
-  echo "$again of the tests passed only when run alone; their logs are above"
+  echo "$again of the tests passed only when run alone; their whole logs are above:"
+  for name in "${stages[@]}"; do
+    sed "s/^!!!!/!!!! $name:/" "$builds/$name.counts.again" 2>/dev/null || true
+  done
 fi
 if [ "$skipped" -gt 0 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
