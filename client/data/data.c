@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/data/fingerprint.h"
 #include "common/core/base/base.h"
 
 #define LABEL_MAX 65535
@@ -361,4 +362,15 @@ ps_dataset_scale(struct ps_dataset *dataset, const struct ps_scaling *scaling, s
             *x = (*x - scaling->shift[c]) * scaling->factor[c];
         }
     return PS_OK;
+}
+
+uint64_t
+ps_dataset_fingerprint(const struct ps_dataset *dataset)
+{
+    uint64_t hash = fingerprint_number(0, dataset->rows);
+
+    hash = fingerprint_add(hash, dataset->dims, dataset->rank * sizeof dataset->dims[0]);
+    hash = fingerprint_add(hash, dataset->features, dataset->rows * dataset->columns * sizeof *dataset->features);
+    return fingerprint_add(hash, dataset->labels,
+                           dataset->labels != NULL ? dataset->rows * sizeof *dataset->labels : 0);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/data/fingerprint.h"
 #include "common/core/base/base.h"
 
 void
@@ -154,4 +155,15 @@ ps_sparse_gather(const struct ps_sparse *from, size_t n, const uint32_t *index, 
     batch->start[n] = entries;
     batch->rows = n;
     batch->entries = entries;
+}
+
+uint64_t
+ps_sparse_fingerprint(const struct ps_sparse *sparse)
+{
+    uint64_t hash = fingerprint_number(fingerprint_number(0, sparse->rows), sparse->columns);
+
+    hash = fingerprint_add(hash, sparse->start, (sparse->rows + 1) * sizeof *sparse->start);
+    hash = fingerprint_add(hash, sparse->column, sparse->entries * sizeof *sparse->column);
+    hash = fingerprint_add(hash, sparse->value, sparse->entries * sizeof *sparse->value);
+    return fingerprint_add(hash, sparse->label, sparse->rows * sizeof *sparse->label);
 }

@@ -312,6 +312,17 @@ PS_API enum ps_err ps_sparse_batch_new(const struct ps_sparse *from, size_t rows
  * Since: 0.1 */
 PS_API void ps_sparse_gather(const struct ps_sparse *from, size_t n, const uint32_t *index, struct ps_sparse *batch);
 
+/* A number that tells sets of examples apart: workers of a job compare it, so that one with other data is found
+ * (ps_client_define()).
+ *
+ * A hash of all rows, their order and labels; the same on every machine.
+ *
+ * Parameters:
+ *   sparse  as it is now: scaled values have another number
+ * Returns: the number.
+ * Since: 0.1 */
+PS_API uint64_t ps_sparse_fingerprint(const struct ps_sparse *sparse);
+
 /* ---- Dataset: features and labels -------------------------------------------------------------------------------- */
 
 /* Examples: features and labels. Freed with ps_dataset_free().
@@ -395,6 +406,15 @@ PS_API enum ps_err ps_dataset_check_alike(const struct ps_dataset *train, const 
  *   dataset  zeroed afterwards
  * Since: 0.1 */
 PS_API void ps_dataset_free(struct ps_dataset *dataset);
+
+/* A number that tells datasets apart, as ps_sparse_fingerprint() does for sparse examples: of shape, features and
+ * labels.
+ *
+ * Parameters:
+ *   dataset  as it is now: scaled features have another number
+ * Returns: the number.
+ * Since: 0.1 */
+PS_API uint64_t ps_dataset_fingerprint(const struct ps_dataset *dataset);
 
 /* Copy rows of a dataset.
  *

@@ -516,6 +516,58 @@ START_TEST(slices_are_scaled_by_the_global_batch)
 }
 END_TEST
 
+/* Whatever changes of the examples changes it, and nothing else. */
+START_TEST(a_fingerprint_tells_data_apart)
+{
+    float x[7 * 3] = {0}, y[3 * 7] = {0};
+    uint32_t labels[7] = {0};
+    struct ps_dataset d = {.rows = 7, .columns = 3, .features = x, .labels = labels, .rank = 1, .dims = {3}}, other = d;
+    uint64_t start[3] = {0, 2, 3};
+    uint32_t column[3] = {0, 4, 1};
+    float value[3] = {1, 2, 3}, label[2] = {1, -1};
+    struct ps_sparse s = {
+        .rows = 2, .columns = 5, .entries = 3, .start = start, .column = column, .value = value, .label = label};
+    uint64_t was = ps_dataset_fingerprint(&d), sparse = ps_sparse_fingerprint(&s);
+
+    other.features = y;
+    ck_assert_uint_eq(ps_dataset_fingerprint(&other), was);
+    for (size_t i = 0; i < ARRAY_LEN(x); i++) {
+        x[i] = 0.5f;
+        ck_assert_uint_ne(ps_dataset_fingerprint(&d), was);
+        x[i] = 0;
+    }
+    labels[6] = 1;
+    ck_assert_uint_ne(ps_dataset_fingerprint(&d), was);
+    labels[6] = 0;
+    ck_assert_uint_eq(ps_dataset_fingerprint(&d), was);
+    other.rows = 6;
+    ck_assert_uint_ne(ps_dataset_fingerprint(&other), was);
+    other = (struct ps_dataset){.rows = 3, .columns = 7, .features = y, .labels = labels, .rank = 1, .dims = {7}};
+    ck_assert_uint_ne(ps_dataset_fingerprint(&other), was);
+    other = d;
+    other.labels = NULL;
+    ck_assert_uint_ne(ps_dataset_fingerprint(&other), was);
+
+    column[1] = 3;
+    ck_assert_uint_ne(ps_sparse_fingerprint(&s), sparse);
+    column[1] = 4;
+    value[2] = 4;
+    ck_assert_uint_ne(ps_sparse_fingerprint(&s), sparse);
+    value[2] = 3;
+    label[0] = 2;
+    ck_assert_uint_ne(ps_sparse_fingerprint(&s), sparse);
+    label[0] = 1;
+    start[1] = 1;
+    ck_assert_uint_ne(ps_sparse_fingerprint(&s), sparse);
+    start[1] = 2;
+    s.columns = 6;
+    ck_assert_uint_ne(ps_sparse_fingerprint(&s), sparse);
+    s.columns = 5;
+    ck_assert_uint_eq(ps_sparse_fingerprint(&s), sparse);
+    ck_assert_uint_eq(sparse, UINT64_C(0x64edb03308c6801b)); /* workers of several versions compare it */
+}
+END_TEST
+
 START_TEST(impossible_samplers_are_refused)
 {
     ps_sampler *s;
@@ -545,6 +597,7 @@ make_suite(void)
     tcase_add_test(files, a_table_becomes_features_and_labels);
     tcase_add_test(files, scaling_is_fitted_once_and_applied_to_all);
     tcase_add_loop_test(files, subnormal_features_are_scaled_to_finite_numbers, 0, 2);
+    tcase_add_test(files, a_fingerprint_tells_data_apart);
     tcase_add_test(files, gather_copies_the_rows_that_are_asked);
     suite_add_tcase(suite, files);
     tcase_add_test(sampler, shard_ranges_are_even_and_leave_nothing_out);
