@@ -1,11 +1,25 @@
 /* Agreeing, once the group is formed: every rank reports its state, all see the same list and draw the same conclusions
  * from it. Then the rank that is furthest sends its variables, slots and step to all at once. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/strategy/all_reduced.h"
-#include "common/core/cluster/placement.h"
+#include "client/strategy/training_definition.h"
+
+/* What gradients travel as, besides what all strategies compare. */
+void
+all_reduced_define(const ps_strategy *s, struct training_definition *d)
+{
+    const struct ps_compress *how = &s->options.client.compress;
+    double fraction = how->kind != PS_COMPRESS_TOP_K ? 0 : how->fraction > 0 ? how->fraction : PS_COMPRESS_FRACTION;
+    char text[48];
+
+    snprintf(text, sizeof text, fraction > 0 ? "%s:%.9g" : "%s", ps_compress_name(how->kind), fraction);
+    training_definition_add(d, "compression", text);
+    training_definition_number(d, "device_reduce", s->options.device_reduce != 0);
+}
 
 /* What each rank reports of itself. */
 struct standing {
@@ -17,39 +31,6 @@ struct standing {
 #define STANDING_NEW   (-1) /* it has just joined */
 #define STANDING_TORN  (-2) /* it has some variables of a later step than the first, and not all of them */
 #define STANDING_WORDS (sizeof(struct standing) / sizeof(int64_t))
-
-static uint64_t
-hash_bytes(const void *data, size_t len, uint64_t before)
-{
-    return placement_hash(data, len, before);
-}
-
-/* Variables in their order, how batches are cut, and what gradients travel as. */
-static int64_t
-definition_of(const ps_strategy *s)
-{
-    const struct ps_compress *how = &s->options.client.compress;
-    const uint64_t cut[] = {s->vars_len,        s->options.rows,     s->options.batch,
-                            s->options.metrics, (uint64_t)how->kind, s->options.device_reduce != 0};
-    const double fraction = how->kind != PS_COMPRESS_TOP_K ? 0
-                            : how->fraction > 0            ? how->fraction
-                                                           : PS_COMPRESS_FRACTION;
-    uint64_t hash = hash_bytes(&fraction, sizeof fraction, hash_bytes(cut, sizeof cut, 0));
-
-    for (size_t i = 0; i < s->vars_len; i++) {
-        const struct ps_var_spec *spec = &s->vars[i]->spec;
-        const double numbers[] = {(double)spec->init.kind, spec->init.a, spec->init.b};
-        char optimizer[PS_OPTIMIZER_TEXT_MAX];
-
-        ps_optimizer_describe(&spec->optimizer, optimizer, sizeof optimizer);
-        hash = hash_bytes(s->vars[i]->name, strlen(s->vars[i]->name) + 1, hash);
-        hash = hash_bytes(spec->dims, spec->rank * sizeof spec->dims[0], hash);
-        hash = hash_bytes(numbers, sizeof numbers, hash);
-        hash = hash_bytes(&spec->init.seed, sizeof spec->init.seed, hash);
-        hash = hash_bytes(optimizer, strlen(optimizer), hash);
-    }
-    return (int64_t)hash;
-}
 
 /* The lowest rank that is furthest; and whether any rank is behind it, or new. */
 static uint32_t
@@ -66,13 +47,44 @@ find_furthest(const struct standing *all, uint32_t ranks, bool *behind)
     return furthest;
 }
 
+/* Each rank sends its own, so that all can say in what they differ. NULL: no memory, or the group failed. */
+static struct training_definition *
+exchange_definitions(ps_strategy *s, const struct training_definition *mine, uint32_t ranks)
+{
+    const struct all_reduced *a = s->own;
+    struct training_definition *all = calloc(ranks, sizeof *all);
+
+    if (all != NULL &&
+        ps_group_all_gather(a->group, mine, all, ranks * sizeof *all / sizeof(int64_t), PS_I64, NULL, NULL) == PS_OK)
+        return all;
+    free(all);
+    return NULL;
+}
+
+static enum ps_err
+definitions_differ(ps_strategy *s, const struct training_definition *mine, uint32_t ranks, uint32_t other,
+                   uint32_t furthest, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    struct training_definition *all = exchange_definitions(s, mine, ranks);
+    char what[PS_ERROR_TEXT_MAX - 128] = "another definition";
+
+    if (all != NULL)
+        training_definition_compare(&all[other], &all[furthest], ps_group_task(a->group, furthest), what, sizeof what);
+    free(all);
+    return ps_fail(e, PS_ERR_MISMATCH, "worker %u was started with %s: all workers must be started with the same",
+                   ps_group_task(a->group, other), what);
+}
+
 /* All must have the definition of the rank that is furthest. A rank with another one is refused; those that fit are
  * counted, to form the group without it, once the training has begun. No rank leaves before all have seen that. */
 static enum ps_err
-compare_definitions(ps_strategy *s, const struct standing *all, uint32_t ranks, uint32_t furthest, struct ps_error *e)
+compare_definitions(ps_strategy *s, const struct training_definition *mine, const struct standing *all, uint32_t ranks,
+                    uint32_t furthest, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
     uint32_t count = 0, other = furthest;
+    enum ps_err err;
 
     for (uint32_t r = 0; r < ranks; r++)
         if (all[r].definition == all[furthest].definition)
@@ -83,12 +95,9 @@ compare_definitions(ps_strategy *s, const struct standing *all, uint32_t ranks, 
         return PS_OK;
     if (all[ps_group_rank(a->group)].definition == all[furthest].definition && all[furthest].next >= 0)
         a->fitting = count;
+    err = definitions_differ(s, mine, ranks, other, furthest, e);
     (void)!ps_group_barrier(a->group, NULL, NULL);
-    return ps_fail(
-        e, PS_ERR_MISMATCH,
-        "worker %u has other variables, optimizers, batches, compression or device_reduce than worker %u: all "
-        "must be started with the same",
-        ps_group_task(a->group, other), ps_group_task(a->group, furthest));
+    return err;
 }
 
 /* Numbers of replicas over all ranks, in their order. */
@@ -232,22 +241,22 @@ all_reduced_agree(ps_strategy *s, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
     uint32_t ranks = ps_group_ranks(a->group), furthest;
-    struct standing me = {.next = step_of(s),
-                          .replicas = s->replicas,
-                          .definition = definition_of(s),
-                          .epoch = (int64_t)a->done_epoch},
-                    *all;
+    struct standing me = {.next = step_of(s), .replicas = s->replicas, .epoch = (int64_t)a->done_epoch}, *all;
+    struct training_definition mine;
     int64_t tried = (int64_t)s->next;
     enum ps_err err;
     bool behind;
 
     a->fitting = 0;
+    if ((err = training_definition_of(s, &mine, e)) != PS_OK)
+        return err;
+    me.definition = (int64_t)training_definition_hash(&mine);
     if ((all = calloc(ranks, sizeof *all)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for %u workers", ranks);
     err = ps_group_all_gather(a->group, &me, all, ranks * STANDING_WORDS, PS_I64, NULL, e);
     furthest = find_furthest(all, ranks, &behind);
     if (err == PS_OK)
-        err = compare_definitions(s, all, ranks, furthest, e);
+        err = compare_definitions(s, &mine, all, ranks, furthest, e);
     if (err == PS_OK)
         err = take_standings(s, all, ranks, e);
     if (err == PS_OK && all[furthest].next < 0)

@@ -44,6 +44,9 @@ struct all_reduced {
  * NOMEM, or why the group failed. */
 enum ps_err all_reduced_agree(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
+/* As the operation of this name. */
+void all_reduced_define(const ps_strategy *s, struct training_definition *d);
+
 /* What was left out of the gradients that were exchanged last, now that it is known whether they count. */
 void all_reduced_settle(ps_strategy *s, bool counted);
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "client/strategy/device_resident.h"
+#include "client/strategy/training_definition.h"
 #include "common/core/optimizer/optimizer.h"
 
 #define STEPS_USUAL 16
@@ -101,6 +102,19 @@ add_base(ps_strategy *s, struct ps_error *e)
         if ((own->base[i] = malloc(s->vars[i]->elements * sizeof(float))) == NULL)
             return ps_fail(e, PS_ERR_NOMEM, "no memory for a second copy of variable '%s'", s->vars[i]->name);
     return PS_OK;
+}
+
+/* The variables' optimizers are those that work here; the shards know the outer one alone. */
+static void
+local_define(const ps_strategy *s, struct training_definition *d)
+{
+    const struct local *own = s->own;
+    char outer[PS_OPTIMIZER_TEXT_MAX];
+
+    shard_exchange_define(s, d);
+    ps_optimizer_describe(&own->outer, outer, sizeof outer);
+    training_definition_number(d, "local steps", s->round);
+    training_definition_add(d, "outer optimizer", outer);
 }
 
 static enum ps_err
@@ -219,6 +233,7 @@ const struct strategy_ops strategy_local_sgd = {
     .traits = STRATEGY_THREADS | STRATEGY_SLOTS | STRATEGY_WORKERS | STRATEGY_SHARDS,
     .open = local_open,
     .start = local_start,
+    .define = local_define,
     .step = local_step,
     .resume = local_resume,
     .refresh = local_refresh,

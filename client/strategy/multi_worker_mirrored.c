@@ -324,6 +324,7 @@ const struct strategy_ops strategy_multi_worker_mirrored = {
     .traits = STRATEGY_THREADS | STRATEGY_COPIES | STRATEGY_SLOTS | STRATEGY_WORKERS,
     .open = open_group,
     .start = start_group,
+    .define = all_reduced_define,
     .ready = gradient_ready,
     .step = reduced_step,
     .meet = meet_group,

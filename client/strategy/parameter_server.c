@@ -68,6 +68,7 @@ const struct strategy_ops strategy_parameter_server = {
     .traits = STRATEGY_THREADS | STRATEGY_WORKERS | STRATEGY_SHARDS,
     .open = parameter_server_open,
     .start = parameter_server_start,
+    .define = shard_exchange_define,
     .ready = shard_exchange_ready,
     .step = parameter_server_step,
     .resume = shard_exchange_resume,

@@ -11,6 +11,7 @@
 #include "client/api/step_barrier.h"
 #include "client/include/psclient/ps_tensors.h"
 #include "client/strategy/device_resident.h"
+#include "client/strategy/training_definition.h"
 #include "common/system/now.h"
 
 #define CHECK_MS    500 /* for the others, at a meeting, before looking whether one of them is ahead */
@@ -94,11 +95,20 @@ make_tensors(ps_strategy *s, struct ps_error *e)
     return ps_tensors_new(s->client, s->replica[0].device, s->vars_len, s->client_vars, &options, &s->tensors, e);
 }
 
+/* A worker's replicas lie one behind the other among all, as if each worker had as many. */
+void
+shard_exchange_define(const ps_strategy *s, struct training_definition *d)
+{
+    training_definition_number(d, "replicas", s->replicas);
+}
+
 enum ps_err
 shard_exchange_start(ps_strategy *s, const struct ps_optimizer *optimizer, struct ps_error *e)
 {
-    enum ps_err err = PS_OK;
+    enum ps_err err = training_definition_tell(s, e);
 
+    if (err != PS_OK)
+        return err;
     if ((s->client_vars = calloc(s->vars_len, sizeof *s->client_vars)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a list of %zu variables", s->vars_len);
     for (size_t i = 0; i < s->vars_len && err == PS_OK; i++) {

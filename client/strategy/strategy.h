@@ -6,6 +6,7 @@
  *     model.c              variables: values, gradients, optimizers; one update of all copies
  *     device_resident.c    the same where they stay on the replicas' devices
  *     checkpoint.c         a checkpoint of what is in this process
+ *     training_definition.c  what all workers must have alike
  *     totals.c             rows and metrics, summed up over steps and workers
  *     shard_exchange.c     the shards: one exchange with them, and where training goes on
  *     <name>.c             one for each strategy: a row of operations
@@ -21,6 +22,7 @@
 
 struct replica_threads;
 struct device_resident;
+struct training_definition;
 
 /* ---- What a strategy is ---- */
 
@@ -42,6 +44,8 @@ struct strategy_ops {
     enum ps_err (*start)(ps_strategy *s, struct ps_error *e);
     /* The gradient of variable i is final, in a step function of a process with one replica. NULL: not needed. */
     void (*ready)(ps_strategy *s, size_t i);
+    /* What workers must have alike besides what all strategies compare (training_definition.h). */
+    void (*define)(const ps_strategy *s, struct training_definition *d);
     /* Do step s->next, and raise it; or leave it, or change it, where something was recovered from. */
     enum ps_err (*step)(ps_strategy *s, bool *done, struct ps_error *e);
     /* Before a run and a meeting: what a step that failed has left open. */
@@ -192,6 +196,9 @@ enum ps_err strategy_step_here(ps_strategy *s, bool *done, struct ps_error *e) P
 /* Connect; this worker's place among all replicas. */
 enum ps_err shard_exchange_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;
 void shard_exchange_close(ps_strategy *s, bool goodbye);
+
+/* As the operation of this name: how many replicas each worker has. */
+void shard_exchange_define(const ps_strategy *s, struct training_definition *d);
 
 /* As the operation of this name: the gradient leaves the device while others are computed. */
 void shard_exchange_ready(ps_strategy *s, size_t i);

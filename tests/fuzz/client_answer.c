@@ -85,6 +85,7 @@ client_answer_welcome(struct fuzz_answer *a, const Psd__Hello *hello)
     m.boot = a->lie == 3 ? 9 : 1;
     m.last_seq = a->lie == 9 ? 0 : hello->acked_through + (a->lie == 4 ? bytes_number(a->in) : 0);
     m.clock = a->lie == 5 ? bytes_number(a->in) : 0;
+    m.defines = a->shard == 0;
     m.slowest_clock = a->lie == 6 ? bytes_number(a->in) : 0;
     client_answer_place(a, &cursor, &m);
     if (a->lie == 7 || a->lie == 8) /* no lie, but rare */
@@ -232,6 +233,19 @@ client_answer_outcome(struct fuzz_answer *a, enum msg_type type)
     client_answer_deliver(a);
 }
 
+static void
+client_answer_define(struct fuzz_answer *a)
+{
+    Psd__Defined m = PSD__DEFINED__INIT;
+    Psd__Error e = PSD__ERROR__INIT;
+
+    m.round = a->lie == 1 ? bytes_number(a->in) : bytes_below(a->in, 3);
+    e.code = PS_ERR_MISMATCH;
+    a->type = a->lie == 2 ? MSG_ERROR : a->lie == 3 ? MSG_EVICTED : MSG_DEFINED;
+    a->message = a->type == MSG_ERROR ? &e.base : &m.base;
+    client_answer_deliver(a);
+}
+
 /* The step of its data that ends so counts in all of its blocks. */
 static void
 client_answer_ticked(struct fuzz_answer *a, const Psd__Tick *tick)
@@ -321,6 +335,9 @@ client_answer(struct fuzz_bytes *in, struct client_world *w, uint32_t shard, con
         break;
     case MSG_EVICT:
         client_answer_outcome(a, MSG_EVICTED);
+        break;
+    case MSG_DEFINE:
+        client_answer_define(a);
         break;
     case MSG_SET:
         a->type = MSG_SET_DONE;

@@ -235,6 +235,12 @@ ask_more(struct client_script *s)
     struct world_op *o = new_op(s);
     struct ps_error e = {0};
 
+    if ((how & 160) == 160 && core_defines(s->world.core)) {
+        const struct ps_definition field = {"batch", how & 1 ? "96" : "48"};
+
+        fuzz_client_started(s, o, core_define(s->world.core, 1, &field, &o->op, &e), &e);
+        return;
+    }
     query.kind = PSD__QUERY_KIND__DEFINITIONS;
     query.job = checkpoint.job = evict.job = (char *)"job";
     checkpoint.dir = restore.dir = (char *)"/there";

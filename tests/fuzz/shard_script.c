@@ -477,6 +477,27 @@ script_evict(struct shard_script *s)
     script_send(s, c, (struct world_frame){.type = MSG_EVICT, .asks = true}, &m.base);
 }
 
+/* Two of three fields, each of two values. */
+void
+script_define(struct shard_script *s)
+{
+    static const char *const names[] = {"rows", "batch", "seed"}, *const values[] = {"1", "2"};
+    struct world_conn *c = script_conn(s);
+    uint8_t how = bytes_one(&s->in);
+    Psd__DefinitionField field[2] = {PSD__DEFINITION_FIELD__INIT, PSD__DEFINITION_FIELD__INIT},
+                         *list[2] = {&field[0], &field[1]};
+    Psd__Define m = PSD__DEFINE__INIT;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        field[i].name = (char *)names[(how % 3 + i) % 3];
+        field[i].value = (char *)values[how >> (3 + i) & 1];
+    }
+    m.n_field = how >= 250 ? 0 : 1 + (how >> 5 & 1);
+    m.field = list;
+    m.again = how >> 6 & 1;
+    script_send(s, c, (struct world_frame){.type = MSG_DEFINE, .asks = true}, &m.base);
+}
+
 /* Groups of two, of which one is of another cluster. A request is refused, or answered in time: no two of an index, no
  * two requests of a connection, and no short deadlines. */
 void

@@ -131,6 +131,14 @@ void ledger_leaves(struct ledger *l);
 bool ledger_anybody_leaves(const struct ledger *l);
 void ledger_finished(struct ledger *l, uint32_t task, uint32_t round);
 /* All its ticks are answered, and it leaves: steps up to there are in its metrics. */
+/* What every worker says that it trains. */
+#define SIM_MODEL_VALUE "the model"
+
+/* The worker has agreed with the job's definition. Whether another one has, which holds to it for good: where no
+ * session ends before its goodbye. */
+void ledger_defined(struct ledger *l, uint32_t task);
+bool ledger_another_defined(const struct ledger *l, uint32_t task);
+
 void ledger_settled(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);
 /* It continues in its data at the shards' position. */
 void ledger_resumes(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);

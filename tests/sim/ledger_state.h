@@ -167,6 +167,8 @@ struct ledger {
                   [MODEL_WORKERS_MAX]; /* highest clock that a session of this task began or went on at */
     struct runs saved_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX], pending_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX];
     struct ps_cursor counted[MODEL_WORKERS_MAX];        /* by shard 0, of each worker's metrics */
+    bool defined[MODEL_WORKERS_MAX];                    /* ledger_defined() */
+    bool any_defined;                                   /* any session is, in the newest look */
     bool any_counted;                                   /* of any worker's, in the newest look */
     uint64_t live[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX]; /* incarnations; 0: the session is not, or there is none */
     struct over *over[MODEL_SHARDS_MAX];

@@ -28,6 +28,7 @@ check_row(void *arg, struct span key, struct span value)
     uint32_t task;
     Psd__SessionRow *row = ledger_session_row(key, value, &task);
 
+    l->any_defined |= row->defined;
     l->counted[task] = (struct ps_cursor){0};
     if (row->metrics != NULL && row->metrics->at != NULL) {
         uint64_t epoch = row->metrics->at->epoch, at = row->metrics->at->position,
@@ -41,6 +42,25 @@ check_row(void *arg, struct span key, struct span value)
     }
     psd__session_row__free_unpacked(row, NULL);
     return !l->sim->failed;
+}
+
+/* A session that has agreed with the job's definition lies beside it. */
+static bool
+check_definition(void *arg, struct span key, struct span value)
+{
+    struct ledger *l = arg;
+    Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+    bool same = false;
+
+    (void)key;
+    ps_assert(row != NULL);
+    for (size_t i = 0; i < row->n_definition; i++)
+        same |=
+            strcmp(row->definition[i]->name, "model") == 0 && strcmp(row->definition[i]->value, SIM_MODEL_VALUE) == 0;
+    if (!same)
+        sim_fail(l->sim, "a worker's definition was agreed to, and the job has %zu fields of it", row->n_definition);
+    psd__job_row__free_unpacked(row, NULL);
+    return same;
 }
 
 static bool
@@ -68,13 +88,32 @@ ledger_tally_look(struct ledger *l, uint32_t shard, struct store *store)
 
     if (shard != 0)
         return;
-    l->any_counted = false;
+    l->any_counted = l->any_defined = false;
     err = store->ops->each_row(store, STORE_SESSIONS, check_row, l);
     ps_assert(err == PS_OK);
+    if (l->any_defined && !l->sim->failed) {
+        err = store->ops->each_row(store, STORE_JOBS, check_definition, l);
+        ps_assert(err == PS_OK);
+    }
     if (!l->any_counted || l->sim->failed)
         return;
     err = store->ops->each_row(store, STORE_JOBS, check_names, l);
     ps_assert(err == PS_OK);
+}
+
+void
+ledger_defined(struct ledger *l, uint32_t task)
+{
+    l->defined[task] = true;
+}
+
+bool
+ledger_another_defined(const struct ledger *l, uint32_t task)
+{
+    for (uint32_t i = 0; i < l->model->workers; i++)
+        if (i != task && l->defined[i])
+            return true;
+    return false;
 }
 
 void

@@ -79,13 +79,15 @@ enum worker_op_kind {
     WORKER_PING,
     WORKER_SET,
     WORKER_ATTACH, /* the observer's */
-    WORKER_EVICT   /* the evictor's */
+    WORKER_EVICT,  /* the evictor's */
+    WORKER_DEFINE
 };
 
 /* An operation under way. */
 struct worker_op {
     struct worker_op *next;
     enum worker_op_kind kind;
+    bool otherwise;      /* a definition that no other worker has: it must be refused */
     struct core_op *op;  /* NULL: */
     enum ps_err refused; /* the start was refused */
     bool awaited;        /* the phase does not end before it */
@@ -137,6 +139,7 @@ struct node_worker {
     float *values[MODEL_VARS_MAX];
     float *older[MODEL_VARS_MAX];                /* for LIE_STALE_PULL */
     bool joined_before;                          /* in this round */
+    bool defined;                                /* this process has said what it trains */
     uint64_t start_clock, start_round, start_at; /* of the first process that did (check_start()) */
     bool pinged;                                 /* all shards, before it leaves */
     bool stays;                                  /* it does not leave yet */

@@ -120,6 +120,10 @@ on_declaring(struct node_worker *w)
 
     if (script_ops_count(w, true) > 0)
         return false;
+    if (w->profile.cursors && !w->defined) {
+        script_start_define(w, false);
+        return false;
+    }
     for (uint32_t v = 0; v < w->model->vars_len; v++)
         missing += !w->declared[v];
     if (missing == 0) {
@@ -197,11 +201,21 @@ on_pushing(struct node_worker *w)
     return true;
 }
 
+/* While another worker holds to its definition. */
+static bool
+tries_another_definition(const struct node_worker *w)
+{
+    return w->profile.cursors && w->steps % 5 == 2 && !w->profile.may_lapse && !w->profile.may_restore &&
+           w->model->rounds == 1 && ledger_losses(w->ledger) == 0 && ledger_another_defined(w->ledger, w->task);
+}
+
 static bool
 on_ticking(struct node_worker *w)
 {
     if (!w->entered) {
         w->entered = true;
+        if (tries_another_definition(w))
+            script_start_define(w, true);
         w->steps++;
         w->cursor.position++;
         script_start_tick(w);
@@ -346,7 +360,7 @@ on_fatal(struct node_worker *w)
 static void
 script_start(struct node_worker *w)
 {
-    w->pinged = false;
+    w->pinged = w->defined = false;
     memset(w->vars, 0, sizeof w->vars);
     memset(w->declared, 0, sizeof w->declared);
     for (uint32_t v = 0; v < w->model->vars_len; v++)

@@ -21,6 +21,7 @@ void script_op_free(struct node_worker *w, struct worker_op *o);
 uint32_t script_ops_count(const struct node_worker *w, bool awaited);
 
 void script_start_declare(struct node_worker *w, uint32_t v);
+void script_start_define(struct node_worker *w, bool otherwise);
 void script_start_pull(struct node_worker *w, uint32_t first, uint32_t n);
 void script_start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited);
 void script_start_tick(struct node_worker *w);

@@ -15,7 +15,8 @@
 const char *
 script_op_name(enum worker_op_kind kind)
 {
-    static const char *const names[] = {"declare", "pull", "push", "tick", "barrier", "query", "ping", "set"};
+    static const char *const names[] = {"declare", "pull", "push",   "tick",  "barrier", "query",
+                                        "ping",    "set",  "attach", "evict", "define"};
 
     return names[kind];
 }
@@ -137,6 +138,18 @@ script_start_declare(struct node_worker *w, uint32_t v)
     o->vars_len = 1;
     o->vars[0] = v;
     script_ops_started(w, o, core_declare(w->core, &w->model->vars[v].spec, &w->vars[v], &o->op, &e), &e);
+}
+
+/* All workers say the same, but for one that must be refused for what it says. */
+void
+script_start_define(struct node_worker *w, bool otherwise)
+{
+    struct ps_definition fields[] = {{"model", otherwise ? "another" : SIM_MODEL_VALUE}, {"batch", "1"}};
+    struct worker_op *o = op_new(w, WORKER_DEFINE);
+    struct ps_error e;
+
+    o->otherwise = otherwise;
+    script_ops_started(w, o, core_define(w->core, ARRAY_LEN(fields), fields, &o->op, &e), &e);
 }
 
 void

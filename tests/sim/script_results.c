@@ -18,6 +18,8 @@ result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_
                 (w->model->mode == PS_SYNC && w->profile.may_lapse && w->profile.store_fails));
     case PS_ERR_NONFINITE:
         return o->broken;
+    case PS_ERR_MISMATCH:
+        return o->otherwise;
     case PS_ERR_STALE:
         return o->kind == WORKER_PUSH && w->model->age == PS_AGE_CUTOFF;
     case PS_ERR_LATE: /* a worker that rejoins begins where the slowest is, whose last tick may be on its way */
@@ -105,6 +107,12 @@ script_results_collect(struct node_worker *w, struct worker_op *o)
         sim_fail(w->sim, "w%u's %s ended with %s: %s (%s)", w->task, script_op_name(o->kind), ps_err_name(code), e.text,
                  e.peer);
     core_op_free(w->core, o->op);
+    if (o->otherwise && code == PS_OK)
+        sim_fail(w->sim, "w%u trains otherwise than others, and was let in", w->task);
+    if (o->kind == WORKER_DEFINE && code == PS_OK) {
+        w->defined = true;
+        ledger_defined(w->ledger, w->task);
+    }
     if (o->kind == WORKER_DECLARE && code == PS_OK)
         w->declared[o->vars[0]] = true;
     else if (o->kind == WORKER_PULL)

@@ -78,6 +78,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_COUNTED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 200},
     [MUTATION_BITS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
     [MUTATION_PLACE_OF_LAST] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 3, .shards = 3}, 100},
+    [MUTATION_DEFINITION_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_NONE}, 60},
     [MUTATION_BEGINS_ANEW] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [MUTATION_SUMMED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 3}, 60},
     [MUTATION_SUMS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},

@@ -101,6 +101,8 @@ core_free(struct core *c)
     variables_finish(&c->vars);
     request_pools_finish(&c->pools);
     free_events(c);
+    if (c->definition != NULL)
+        psd__define__free_unpacked(c->definition, NULL);
     free(c->addresses);
     free(c->strings);
     free(c);

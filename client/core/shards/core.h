@@ -227,6 +227,12 @@ const struct ps_client_stats *core_stats(const struct core *c);
 /* Counts up whenever an operation becomes done, or joined or fatal change: a waiter looks again. */
 uint64_t core_changes(const struct core *c);
 
+/* Fields of what this worker trains, for shard 0 to compare with the other workers'. Whether it does: one of an older
+ * version does not. */
+bool core_defines(const struct core *c);
+enum ps_err core_define(struct core *c, size_t n, const struct ps_definition *fields, struct core_op **op,
+                        struct ps_error *e) PS_MUST_USE;
+
 /* ---- Variables --------------------------------------------------------------------------------------------------- */
 
 void **core_var_handle(struct core_var *v); /* what the driver keeps with it; NULL at first */

@@ -5,6 +5,7 @@
  * final: the shard would send it again. */
 #include "client/core/shards/inbox.h"
 
+#include "client/core/shards/definition.h"
 #include "client/core/shards/residual.h"
 
 void
@@ -247,7 +248,7 @@ on_error(struct core *c, struct shard_link *l)
 {
     const Psd__Error *m = l->msg.u.error;
     enum ps_err code = m->code > PS_OK && m->code < PS_ERR_COUNT ? (enum ps_err)m->code : PS_ERR_INTERNAL;
-    bool restore;
+    bool restore, own;
     struct ps_error e;
     struct request *p;
 
@@ -267,13 +268,14 @@ on_error(struct core *c, struct shard_link *l)
     if ((p = request_ids_find(&l->requests, l->msg.request)) == NULL)
         return; /* to a CANCEL that came too late */
     restore = p->kind == REQUEST_RESTORE;
+    own = restore || p->kind == REQUEST_DEFINE;
     if (restore && !shard_link_error_final(code)) {
         shard_link_restore_later(c, l, p, &e);
         return;
     }
     inbox_answered(c, l, p, &e);
-    if (restore)
-        core_fail(c, &e); /* the variables that operations work on are not there any more */
+    if (own)
+        core_fail(c, &e); /* the variables that operations work on are not there any more, or others train otherwise */
 }
 
 static void
@@ -353,7 +355,8 @@ struct inbox_row {
     X(CHECKPOINT_DONE, .keep = inbox_answer_kept)                                                                      \
     X(RESTORE_DONE, .keep = inbox_answer_kept)                                                                         \
     X(MET, .take = NULL)                                                                                               \
-    X(EVICTED, .keep = inbox_answer_kept)
+    X(EVICTED, .keep = inbox_answer_kept)                                                                              \
+    X(DEFINED, .take = definition_taken)
 
 static const struct inbox_row inbox_rows[MSG_TYPE_MAX] = {
 #define X(id, ...) [MSG_##id] = {__VA_ARGS__},

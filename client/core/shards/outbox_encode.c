@@ -258,6 +258,13 @@ encode_ask(struct core *c, struct shard_link *l, struct request *p, struct send 
     return shard_link_encode(s, p->op->ask_type, p->request, p->op->ask, 0);
 }
 
+static enum ps_err
+encode_define(struct core *c, struct shard_link *l, struct request *p, struct send *s)
+{
+    (void)l;
+    return shard_link_encode(s, MSG_DEFINE, p->request, &c->definition->base, 0);
+}
+
 typedef enum ps_err (*encode_part)(struct core *c, struct shard_link *l, struct request *p, struct send *s);
 
 static const encode_part encoders[] = {
@@ -266,7 +273,7 @@ static const encode_part encoders[] = {
     [REQUEST_QUERY] = encode_query,       [REQUEST_PING] = encode_ping,     [REQUEST_RESTORE] = encode_restore,
     [REQUEST_DELAY_QUERY] = encode_query, [REQUEST_ALIVE] = encode_ping,    [REQUEST_SET] = encode_set,
     [REQUEST_DRAIN] = encode_drain,       [REQUEST_ATTACH] = encode_attach, [REQUEST_OTHER] = encode_ask,
-    [REQUEST_GATE] = encode_gate,
+    [REQUEST_GATE] = encode_gate,         [REQUEST_DEFINE] = encode_define,
 };
 
 enum ps_err

@@ -37,6 +37,7 @@ enum request_kind {
     REQUEST_ATTACH,
     REQUEST_OTHER,       /* any other message that one answers, as it is */
     REQUEST_RESTORE,     /* the core's own DECLARE (an observer's: ATTACH) after a shard lost data */
+    REQUEST_DEFINE,      /* the core's own DEFINE to a new session */
     REQUEST_DELAY_QUERY, /* the core's own QUERY: which workers hold op back */
     REQUEST_GATE,        /* the core's own PULL of nothing: the blocks of the gated push `seq` have come to its clock */
     REQUEST_ALIVE        /* the core's own PING */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "client/core/shards/definition.h"
 #include "client/core/shards/shard_link.h"
 
 #define SEQ_LIMIT (1ull << 62) /* no session comes so far */
@@ -383,6 +384,8 @@ resync_prepare(struct core *c, struct shard_link *l, const Psd__Welcome *w, cons
         variables_forget(&c->vars, l->shard);
     }
     drop_restores(c, l);
+    if (row->renumber && (err = definition_again(c, l)) != PS_OK)
+        return err;
     if ((err = restore_variables(c, l)) != PS_OK)
         return err;
     if (!row->renumber)

@@ -320,7 +320,8 @@ shard_link_welcomed(struct core *c, struct shard_link *l, const Psd__Welcome *w)
     l->slowest = w->slowest_clock;
     l->round = w->round;
     l->cursor = step_cursor_welcomed(w->cursor);
-    l->begins = step_begins_welcomed(w);
+    l->begins = step_begins_of(w->begins, w->clock);
+    l->defines = w->defines;
     if (resync_settle(c, l, w) != PS_OK) {
         shard_link_no_memory(c, l);
         return;

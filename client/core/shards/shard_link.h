@@ -52,6 +52,7 @@ struct shard_link {
     uint64_t round;            /* that this worker joined in there */
     struct ps_cursor cursor;   /* of this worker's data, as last welcomed */
     struct step_begins begins; /* the same */
+    bool defines;              /* it takes definitions */
     uint64_t pushes;           /* of this session that the shard has answered, as it counts them */
     uint64_t rolled_back;
     bool gates; /* it came back older, in sync: pushes up to gated_through were made from weights that it has lost */
@@ -103,6 +104,7 @@ struct core {
     uint64_t round; /* the highest among the shards': sent along with ticks */
     struct step_cursor step_cursor;
     struct own_metrics metrics;
+    Psd__Define *definition; /* as agreed; NULL: none was given */
     bool joined, closing;
     struct ps_error fatal;
     uint64_t changes;

@@ -20,11 +20,11 @@ step_cursor_welcomed(const Psd__Cursor *m)
 
 /* A shard of an older version says nothing: as if this process were the first of its index. */
 struct step_begins
-step_begins_welcomed(const Psd__Welcome *w)
+step_begins_of(const Psd__Begins *m, uint64_t clock)
 {
-    if (w->begins == NULL)
-        return (struct step_begins){.clock = w->clock};
-    return (struct step_begins){.clock = w->begins->clock, .others = step_cursor_welcomed(w->begins->others)};
+    if (m == NULL)
+        return (struct step_begins){.clock = clock};
+    return (struct step_begins){.clock = m->clock, .others = step_cursor_welcomed(m->others)};
 }
 
 /* In this round: where a shard does not know yet that it has begun, nothing counts. */

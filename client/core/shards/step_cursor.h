@@ -37,7 +37,7 @@ int step_cursor_compare(const struct ps_cursor *a, const struct ps_cursor *b);
 /* As a shard has it; NULL: {0, 0}. */
 struct ps_cursor step_cursor_welcomed(const Psd__Cursor *m);
 
-struct step_begins step_begins_welcomed(const Psd__Welcome *w);
+struct step_begins step_begins_of(const Psd__Begins *m, uint64_t clock); /* m: NULL: the worker's clock there */
 
 /* Every shard has welcomed this incarnation, c->round is known. */
 void step_cursor_join(struct core *c);

@@ -57,6 +57,7 @@ digits_load(struct digits_worker *w, struct ps_error *error)
         return err;
     if (ps_dataset_check_alike(&w->data, &w->held_out, &why) != PS_OK)
         return ps_fail(error, why.code, "%s: %s", directory, why.text);
+    w->train.fingerprint = ps_dataset_fingerprint(&w->data);
     return digits_scale(w, error);
 }
 

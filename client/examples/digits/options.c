@@ -193,6 +193,12 @@ static const struct option table[] = {
      FIELD(data),
      .section = "Files",
      .help = "IDX files named as MNIST's, plain or .gz"},
+    {.name = "may-differ",
+     .kind = OPTION_TEXT,
+     .argument = "NAMES",
+     FIELD(may_differ),
+     .help = "in what this worker may differ from the others on shards, between commas: rows, data, epochs, seed, "
+             "batch and the like. Else workers that were not started with the same end with MISMATCH"},
     {.name = "checkpoints",
      .kind = OPTION_DIRECTORY,
      .argument = "DIR",

@@ -31,6 +31,7 @@ struct digits_options {
     bool durable;
     const char *checkpoints, *restore; /* NULL: none */
     const char *data;                  /* NULL: the shipped digits */
+    const char *may_differ;            /* NULL: nothing */
     const char *job;
     const char *svg; /* "": none */
 

@@ -85,10 +85,14 @@ open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
         .batch = o->batch,
         .metrics = METRICS,
         .metric_names = metric_names,
+        .definition = t->definition.field,
+        .may_differ = o->may_differ,
         .checkpoints = o->checkpoints,
         .checkpoint_steps = (t->data->rows + batch - 1) / batch,
     };
 
+    worker_define(&t->definition, t->fingerprint, o->epochs, o->seed);
+    options.definitions = t->definition.len;
     t->task = cluster != NULL ? ps_cluster_task(cluster) : 0;
     return ps_strategy_open(o->strategy, &options, &t->strategy, e);
 }

@@ -15,6 +15,7 @@
 
 #include "client/examples/digits/options.h"
 #include "client/examples/digits/progress.h"
+#include "client/examples/shared/worker.h"
 
 /* The chief's records, for the plot. */
 struct train_history {
@@ -34,10 +35,12 @@ struct train {
     /* given */
     const struct digits_options *options;
     const struct ps_dataset *data, *held_out;
+    uint64_t fingerprint;                 /* of the data as it was read */
     const struct ps_group_options *group; /* NULL: as usual */
     bool silent;                          /* no progress is shown and nothing evaluated */
 
     /* its own */
+    struct worker_definition definition;
     ps_strategy *strategy;
     ps_sampler *sampler;           /* all replicas ask it */
     struct train_replica *replica; /* [replicas] */

@@ -31,6 +31,7 @@ struct logistic_worker {
     ps_sampler *sampler;
     struct ps_sparse train, held_out, batch;
     struct ps_binary binary;
+    struct worker_definition definition; /* what all workers must have alike */
     struct logistic_model model;
     uint64_t steps_each, steps; /* of an epoch, of all */
     uint64_t next;              /* to do */
@@ -80,6 +81,9 @@ logistic_scale(struct logistic_worker *w, struct ps_error *error)
     struct ps_scaling scaling = {0};
     enum ps_err err;
 
+    worker_define(&w->definition, ps_sparse_fingerprint(&w->train), o->epochs, o->seed);
+    worker_define_number(&w->definition, "rows", w->train.rows);
+    worker_define_number(&w->definition, "batch", o->batch);
     if ((err = ps_sparse_scaling_fit(&w->train, &scaling, error)) != PS_OK)
         return err;
     if ((err = ps_sparse_scale(&w->train, &scaling, error)) == PS_OK)
@@ -136,6 +140,8 @@ logistic_join(struct logistic_worker *w, struct ps_error *error)
     };
     enum ps_err err = ps_client_open(w->cluster, &options, &w->client, error);
 
+    if (err == PS_OK && !w->options.may_differ)
+        err = ps_client_define(w->client, w->definition.len, w->definition.field, -1, error);
     if (err != PS_OK)
         return err;
     return model_declare(&w->model, w->client, w->train.columns, &w->options.optimizer, error);

@@ -69,6 +69,11 @@ static const struct option table[] = {
      .fallback = "1",
      FIELD(seed),
      .help = "of the order of examples"},
+    {.name = "may-differ",
+     .kind = OPTION_FLAG,
+     FIELD(may_differ),
+     .help = "workers may have other data, batches, epochs and seeds than this one; else those that were not started "
+             "with the same end with MISMATCH"},
     {.name = "durable",
      .kind = OPTION_FLAG,
      FIELD(durable),

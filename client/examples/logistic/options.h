@@ -19,7 +19,7 @@ struct logistic_options {
     enum ps_mode mode;
     uint32_t bound; /* ssp */
     uint64_t epochs, batch, seed;
-    bool durable;
+    bool durable, may_differ;
     struct command_line line; /* what is asked for besides training */
 };
 

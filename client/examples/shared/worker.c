@@ -1,5 +1,6 @@
 #include "client/examples/shared/worker.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -67,6 +68,32 @@ worker_print_error(const char *program, long task, const struct ps_error *e)
         snprintf(worker, sizeof worker, "worker %ld: ", task);
     ps_error_format(e, text, sizeof text);
     fprintf(stderr, "%s: %s%s\n", program, worker, text);
+}
+
+static void
+define_text(struct worker_definition *d, const char *name, const char *format, uint64_t value)
+{
+    char *text = d->text[d->len];
+
+    if (d->len == WORKER_DEFINITION_MAX)
+        return;
+    snprintf(text, sizeof d->text[0], format, value);
+    d->field[d->len++] = (struct ps_definition){name, text};
+}
+
+void
+worker_define_number(struct worker_definition *d, const char *name, uint64_t value)
+{
+    define_text(d, name, "%" PRIu64, value);
+}
+
+void
+worker_define(struct worker_definition *d, uint64_t fingerprint, uint64_t epochs, uint64_t seed)
+{
+    d->len = 0;
+    define_text(d, "data", "%016" PRIx64, fingerprint);
+    worker_define_number(d, "epochs", epochs);
+    worker_define_number(d, "seed", seed);
 }
 
 uint64_t

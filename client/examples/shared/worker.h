@@ -22,6 +22,18 @@ int worker_has_cluster(void);
 /* One line on stderr: "digits: worker 1: TIMEOUT: ...", as ps_error_format() writes it. task: -1: none. */
 void worker_print_error(const char *program, long task, const struct ps_error *e);
 
+/* What all workers of a job must have alike, as ps_strategy_options.definition and ps_client_define() take it. */
+#define WORKER_DEFINITION_MAX 8
+struct worker_definition {
+    struct ps_definition field[WORKER_DEFINITION_MAX];
+    uint32_t len;
+    char text[WORKER_DEFINITION_MAX][24];
+};
+
+/* The data by its fingerprint, epochs and seed; and another number. */
+void worker_define(struct worker_definition *d, uint64_t fingerprint, uint64_t epochs, uint64_t seed);
+void worker_define_number(struct worker_definition *d, const char *name, uint64_t value);
+
 /* Which of its `steps` steps of `each` an epoch a worker goes on with: where its data ended by the last push of this
  * worker index, or where that began, which was where the others were. Call it when the client is open, and after a
  * rejoin, before the next push. */

@@ -285,6 +285,52 @@ PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out
  * Since: 0.1 */
 PS_API uint64_t ps_client_rolled_back(const ps_client *client, uint32_t shard);
 
+/* ---- What it trains ---------------------------------------------------------------------------------------------- */
+
+/* One thing that all workers of a job must have alike, such as {"batch", "96"}.
+ * Since: 0.1 */
+struct ps_definition {
+    const char *name;  /* 1 to PS_DEFINITION_NAME_MAX bytes of UTF-8 without control characters */
+    const char *value; /* the same, of any length, or "" */
+};
+
+/* Most fields that the workers of a job define, and most bytes of the name of one.
+ * Since: 0.1 */
+#define PS_DEFINITION_MAX      32
+#define PS_DEFINITION_NAME_MAX 63
+
+/* Say what this worker trains, so that one that was started otherwise is found before it trains another model.
+ *
+ * Typically the rows of its data and a fingerprint of them (ps_dataset_fingerprint()), its batch, epochs, seed, layers:
+ * whatever its program must have alike on all workers.
+ *
+ * Shard 0 keeps the fields with the job and compares. Fields that no other worker has given are taken over; one that
+ * another worker gave another value is refused, as long as that one is live, or has finished in the round of this one.
+ * When nobody is left who trained by the old definition, a new one replaces it; where such workers ended before their
+ * goodbye, a new round begins with that, since their places in the data were cut otherwise: so define before asking for
+ * the place in the data (ps_client_start_cursor()), and before the first push.
+ *
+ * What workers may have differently (an asynchronous job whose workers read data of their own) they do not define.
+ * Fields may be added by further calls. Values are compared as they are; of a longer one than fits a message its
+ * beginning and a hash travel. Shards of older versions compare nothing.
+ *
+ * A client that joins again, or whose shard lost its data, says it again by itself; should it be refused then, its
+ * session ends with PS_ERR_MISMATCH.
+ *
+ * Parameters:
+ *   n       how many fields, at least 1
+ *   fields  [n]; copied. A name that was given before gets the new value
+ * Errors:
+ *   PS_ERR_MISMATCH  another worker was started with another value: says which, and both
+ *   PS_ERR_INVALID   a name or value is not valid, more than PS_DEFINITION_MAX, an observer
+ *   PS_ERR_LIMIT     the workers' fields together are more than PS_DEFINITION_MAX
+ *   PS_ERR_TIMEOUT   shard 0 did not answer in time
+ *   PS_ERR_NOMEM     no memory, here or on shard 0
+ *   (session)        the session has ended
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_define(ps_client *client, size_t n, const struct ps_definition *fields, int timeout_ms,
+                                    struct ps_error *error) PS_MUST_USE;
+
 /* ---- The place in the data --------------------------------------------------------------------------------------- */
 
 /* A place in this worker's training data: all examples of `epoch` before `position`, and all earlier epochs. What the

@@ -177,6 +177,18 @@ struct ps_strategy_options {
      * not "rows", which are reported with them. NULL: they have no names. client.metric_names is not for callers of a
      * strategy (INVALID). */
     const char *const *metric_names;
+
+    /* What all workers must have alike besides what the strategy compares itself: rows, batch, replicas of each worker
+     * (with shards), layers, variables, their first values and optimizers, local.steps and local.outer, compression
+     * (multi_worker_mirrored), metrics. Typically a fingerprint of the data (ps_dataset_fingerprint()), epochs, seed.
+     * [definitions], of which there may be about 20, none of a name of the strategy's own. A worker that was started
+     * otherwise gets MISMATCH from ps_strategy_start(), which says in what, from whom, and both values; with shards as
+     * ps_client_define() says. */
+    const struct ps_definition *definition;
+    uint32_t definitions;
+    /* With shards: names of fields, separated by commas, in which this worker may differ from others, "rows,data" where
+     * workers of an asynchronous job have data of their own. Compared are those that both workers give. NULL: none. */
+    const char *may_differ;
 };
 
 /* Most replicas of one process, and most metrics of a step.
@@ -352,8 +364,9 @@ PS_API float *const *ps_strategy_gradients(const ps_strategy *strategy, uint32_t
  * When all variables are created. With many workers it waits for them.
  *
  * Errors:
- *   PS_ERR_INVALID       it was started before, or there are no variables
- *   PS_ERR_MISMATCH      another worker, or a shard, knows a variable otherwise
+ *   PS_ERR_INVALID       it was started before, or there are no variables; a field of options.definition is not valid
+ *   PS_ERR_MISMATCH      another worker trains otherwise: says which, in what, and both values; or a shard knows a
+ *                        variable otherwise
  *   PS_ERR_IO            a device failed
  *   PS_ERR_UNSUPPORTED   device_reduce, and the devices cannot
  *   ps_client_declare()  with shards

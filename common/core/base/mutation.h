@@ -65,6 +65,7 @@
     X(COUNTED_AGAIN,        "a block counts an example that an earlier process of the worker has pushed")              \
     X(BITS_NOT_KEPT,        "which blocks have counted a step is gone with the next start")                            \
     X(PLACE_OF_LAST,        "a worker goes on where the last shard has it, not where the first one has")              \
+    X(DEFINITION_NOT_KEPT,  "what the workers of a job train is gone with the next start")                             \
     X(BEGINS_ANEW,          "a process in a worker's place is told that its data begins where the others are by now") \
     /* metrics */                                                                                                      \
     X(SUMMED_AGAIN,         "a step that a worker does again is added to its metrics once more")                       \

@@ -64,7 +64,9 @@
     X(MEETING,         31, meeting,         Meeting,        "meeting",         BARE,    REQUEST, FREE,  MEMBER,   CLOSE,  NONE,  NONE)            \
     X(MET,             32, met,             Met,            "met",             BARE,    REQUEST, CHECK, SHARD,    CLOSE,  NONE,  NONE)            \
     X(EVICT,           33, evict,           Evict,          "evict",           BARE,    REQUEST, CHECK, OBSERVER, ANSWER, ADMIN, EVICTED)         \
-    X(EVICTED,         34, evicted,         Evicted,        "evicted",         BARE,    REQUEST, CHECK, SHARD,    CLOSE,  NONE,  NONE)
+    X(EVICTED,         34, evicted,         Evicted,        "evicted",         BARE,    REQUEST, CHECK, SHARD,    CLOSE,  NONE,  NONE)            \
+    X(DEFINE,          35, define,          Define,         "define",          BARE,    REQUEST, CHECK, WORKER,   ANSWER, TRAIN, DEFINED)         \
+    X(DEFINED,         36, defined,         Defined,        "defined",         BARE,    REQUEST, FREE,  SHARD,    CLOSE,  NONE,  NONE)
 /* clang-format on */
 
 enum msg_type {

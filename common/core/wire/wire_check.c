@@ -455,3 +455,15 @@ wire_check_evicted(struct wire_msg *msg, struct arena *arena, struct ps_error *e
     (void)arena;
     return rule_name(e, "evicted.agent", msg->u.evicted->agent, 0, WIRE_AGENT_MAX);
 }
+
+/* ---- Definitions of jobs ---- */
+
+enum ps_err
+wire_check_define(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    const Psd__Define *d = msg->u.define;
+
+    (void)arena;
+    TRY(rule_within(e, "the number of define.field", d->n_field, 1, WIRE_FIELDS_MAX));
+    return wire_fields_check(d->n_field, d->field, e);
+}

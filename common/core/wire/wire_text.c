@@ -40,3 +40,26 @@ wire_metric_names_check(size_t n, const char *const *names, struct ps_error *e)
     }
     return PS_OK;
 }
+
+enum ps_err
+wire_fields_check(size_t n, Psd__DefinitionField *const *fields, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (n > WIRE_FIELDS_MAX)
+        return ps_fail(e, PS_ERR_INVALID, "a definition of %zu fields; there are at most %d", n, WIRE_FIELDS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strnlen(fields[i]->value, WIRE_FIELD_VALUE_MAX + 1);
+
+        if ((err = name_check("field", fields[i]->name, WIRE_FIELD_NAME_MAX, e)) != PS_OK)
+            return err;
+        if (len > WIRE_FIELD_VALUE_MAX || !utf8_is_printable(fields[i]->value, len))
+            return ps_fail(e, PS_ERR_INVALID,
+                           "the value of field '%s' is at most %d bytes of UTF-8 without control characters",
+                           fields[i]->name, WIRE_FIELD_VALUE_MAX);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(fields[i]->name, fields[j]->name) == 0)
+                return ps_fail(e, PS_ERR_INVALID, "fields %zu and %zu are both called '%s'", j, i, fields[i]->name);
+    }
+    return PS_OK;
+}

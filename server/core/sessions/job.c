@@ -19,6 +19,7 @@ job_free(struct job *job)
     roster_finish(&job->there);
     clock_heap_finish(&job->holding);
     metric_names_clear(&job->metric_names);
+    definition_fields_clear(&job->definition);
     free(job->restored);
     psd__job__free_unpacked(job->options, NULL);
     free(job);
@@ -166,6 +167,17 @@ job_begin_round(struct shard *s, struct job *job, uint64_t round)
                 job->slowest);
 }
 
+void
+job_enter_round(struct shard *s, struct session *session, uint64_t round)
+{
+    job_begin_round(s, session->job, round);
+    session->round = round;
+    data_steps_reset(s, session);
+    session->begin = (struct data_begin){0}; /* the shard that began the round says where */
+    session->metrics = (struct worker_metrics){0};
+    turn_mark_session(s, session);
+}
+
 /* ---- Rows ---- */
 
 enum ps_err
@@ -190,6 +202,9 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.opened = barrier_opened_message(&job->barrier_opened, &opened);
     row.n_metric_names = job->metric_names.len;
     row.metric_names = (char **)job->metric_names.name;
+    row.n_definition = MUTATION(DEFINITION_NOT_KEPT) ? 0 : job->definition.len;
+    row.definition = (Psd__DefinitionField **)job->definition.field;
+    row.definition_round = job->definition.round;
     return row_put(s, STORE_JOBS, job->id, &row.base, sink);
 }
 
@@ -221,7 +236,8 @@ row_ok(const struct shard *s, const Psd__JobRow *row, uint32_t id)
     return row != NULL && row->id == id && id >= 1 && id <= SHARD_JOBS_MAX && row->options != NULL &&
            age_ok(row->options->age) && (row->age == NULL || age_ok(row->age)) && row->options->workers >= 1 &&
            row->options->workers <= WIRE_WORKERS_MAX && s->jobs_by_id[id] == NULL &&
-           wire_metric_names_check(row->n_metric_names, (const char *const *)row->metric_names, &e) == PS_OK;
+           wire_metric_names_check(row->n_metric_names, (const char *const *)row->metric_names, &e) == PS_OK &&
+           wire_fields_check(row->n_definition, row->definition, &e) == PS_OK;
 }
 
 /* PS_ERR_IO: its contents are impossible. */
@@ -238,7 +254,8 @@ from_row(struct job *job, const Psd__JobRow *row)
     job->restored = strdup(row->restored);
     if (!barrier_opened_take(&job->barrier_opened, row->opened))
         return PS_ERR_IO;
-    return job->restored != NULL && metric_names_extend(&job->metric_names, row->n_metric_names, row->metric_names)
+    return job->restored != NULL && metric_names_extend(&job->metric_names, row->n_metric_names, row->metric_names) &&
+                   definition_fields_take(&job->definition, row->n_definition, row->definition, row->definition_round)
                ? PS_OK
                : PS_ERR_NOMEM;
 }

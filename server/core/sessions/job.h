@@ -11,6 +11,7 @@
 #include "server/core/store/store.h"
 #include "server/core/turn/row.h"
 #include "server/core/workers/barrier_opened.h"
+#include "server/core/workers/definition_fields.h"
 #include "server/core/workers/metric_names.h"
 #include "server/core/workers/roster.h"
 
@@ -43,6 +44,7 @@ struct job {
     struct barrier *barriers;
     struct barrier_opened barrier_opened; /* of those */
     struct metric_names metric_names;
+    struct definition_fields definition; /* of shard 0 */
     bool marked;
     struct job *marked_next;
     UT_hash_handle hh; /* by name */
@@ -83,6 +85,9 @@ const struct session *job_joined(const struct job *job, uint32_t task);
 /* A worker begins this round. If it is the first one to, all that were gone have not joined yet; a live one that is
  * late takes part. */
 void job_begin_round(struct shard *s, struct job *job, uint64_t round);
+
+/* The worker is in this round from now on, and its data begins anew. */
+void job_enter_round(struct shard *s, struct session *session, uint64_t round);
 
 /* Sums of the metrics (worker_metrics.h) of the sessions of its newest round, in the order of tasks, so that the same
  * values have the same sum; a worker that has sent fewer adds nothing to the others. sums: [WIRE_METRICS_MAX]. Returns

@@ -43,6 +43,7 @@ struct session {
     uint64_t round; /* that it is in */
     bool late;      /* it joined when another had finished that round */
     bool evicted;   /* it lapsed by an eviction: its old incarnation is FENCED */
+    bool defined;   /* it has said what it trains, as its job's definition has it */
 
     /* Its messages: sequence.h. */
     uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;

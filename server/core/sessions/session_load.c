@@ -52,6 +52,7 @@ session_load_row(struct shard *s, struct session *session, const Psd__SessionRow
     session->round = row->round;
     session->late = row->late;
     session->evicted = row->evicted;
+    session->defined = row->defined;
     session->redo = row->redo;
     session->pushes = row->pushes;
     session->steps.at = data_cursor_of(row->cursor);

@@ -41,6 +41,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.round = session->round;
     row.late = session->late;
     row.evicted = session->evicted && !MUTATION(EVICTION_NOT_KEPT);
+    row.defined = session->defined;
     row.redo = session->redo;
     row.pushes = session->pushes;
     row.boot = session->boot;

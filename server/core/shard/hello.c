@@ -142,7 +142,7 @@ hello_install(struct shard *s, struct session *session, struct connection *c, co
     }
     session->round = job->round;
     session->late = job->finished > 0;
-    session->evicted = false;
+    session->evicted = session->defined = false;
     session->incarnation = hello->incarnation;
     session->state = SESSION_LIVE;
     sequence_begin(session);
@@ -287,6 +287,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.restored_boot = session->job->restored_boot;
         m.pushes = session->pushes;
         m.cursor = data_cursor_message(session->steps.at, &cursor);
+        m.defines = s->config.shard == 0;
         m.begins = data_begin_message(&session->begin, &begin);
         m.metrics = worker_metrics_message(&session->metrics, &metrics);
         if (!MUTATION(SURVIVORS_NOT_TOLD) && session->boot != s->boot)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/core/shard/commit.h"
+#include "server/core/shard/define.h"
 #include "server/core/shard/drain.h"
 #include "server/core/shard/permissions.h"
 #include "server/core/shard/worker_exit.h"
@@ -29,6 +30,14 @@ message_on_declare(struct shard *s, struct connection *c, const struct wire_msg 
 {
     (void)ctx;
     declare_take(s, c, msg->request, msg->u.declare);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+message_on_define(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+{
+    (void)ctx;
+    define_take(s, c, msg->request, msg->u.define);
     return SHARD_TAKEN;
 }
 
@@ -216,14 +225,8 @@ is_new(struct shard *s, struct connection *c, uint64_t seq, uint64_t request)
 static void
 take_round(struct shard *s, struct session *session, uint64_t round)
 {
-    if (round <= session->round || round > CLOCK_MAX)
-        return;
-    job_begin_round(s, session->job, round);
-    session->round = round;
-    data_steps_reset(s, session);
-    session->begin = (struct data_begin){0}; /* the shard that began the round says where */
-    session->metrics = (struct worker_metrics){0};
-    turn_mark_session(s, session);
+    if (round > session->round && round <= CLOCK_MAX)
+        job_enter_round(s, session, round);
 }
 
 static void

@@ -15,7 +15,7 @@ row_to_store(struct shard *s, enum store_table table, struct span key, struct sp
 enum ps_err
 row_put(struct shard *s, enum store_table table, uint32_t id, const ProtobufCMessage *m, row_sink sink)
 {
-    uint8_t bytes[8 * KIB];
+    uint8_t bytes[16 * KIB];
     uint32_t key = htobe32(id);
     size_t len = protobuf_c_message_get_packed_size(m);
 

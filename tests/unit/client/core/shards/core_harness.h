@@ -417,6 +417,7 @@ struct welcome {
     const char *restored; /* NULL: it was not */
     uint64_t restored_boot;
     struct ps_cursor cursor;
+    bool defines;
     bool begins; /* the next two are given */
     uint64_t begins_clock;
     struct ps_cursor others;
@@ -460,6 +461,7 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
     begins.clock = with.begins_clock;
     begins.others = others.epoch + others.position > 0 ? &others : NULL;
     w.begins = with.begins ? &begins : NULL;
+    w.defines = with.defines;
     at.position = with.metrics_at;
     metrics.n_value = 2;
     metrics.value = with.metrics;

@@ -66,6 +66,10 @@ static struct samples {
     Psd__RestoreDone restore_done;
     Psd__Evict evict;
     Psd__Evicted evicted;
+    Psd__DefinitionField field[2], *field_list[2];
+    Psd__Define define;
+    Psd__Defined defined;
+    Psd__Begins defined_begins;
     Psd__Meet meet;
     Psd__Meeting meeting;
     Psd__GroupMember member[2], *member_list[2];
@@ -397,6 +401,22 @@ samples_saves(void)
     m.evicted.found = m.evicted.live = 1;
     m.evicted.clock = 7;
     m.evicted.agent = (char *)"host:17";
+    for (size_t i = 0; i < 2; i++) {
+        psd__definition_field__init(&m.field[i]);
+        m.field_list[i] = &m.field[i];
+    }
+    m.field[0].name = (char *)"batch";
+    m.field[0].value = (char *)"96";
+    m.field[1].name = (char *)"data";
+    psd__define__init(&m.define);
+    m.define.n_field = 2;
+    m.define.field = m.field_list;
+    m.define.again = 1;
+    psd__begins__init(&m.defined_begins);
+    m.defined_begins.clock = 3;
+    psd__defined__init(&m.defined);
+    m.defined.round = 2;
+    m.defined.begins = &m.defined_begins;
 }
 
 static void
@@ -470,6 +490,8 @@ wire_sample(enum msg_type type)
         [MSG_MET] = &m.met.base,
         [MSG_EVICT] = &m.evict.base,
         [MSG_EVICTED] = &m.evicted.base,
+        [MSG_DEFINE] = &m.define.base,
+        [MSG_DEFINED] = &m.defined.base,
     };
 
     return of_type[type];
@@ -682,6 +704,12 @@ many_names(size_t n)
     X(evict_job_long, EVICT, LIMIT, "evict.job has 256 bytes", m.evict.job = wire_letters(256))                        \
     X(evict_task, EVICT, LIMIT, "evict.task is 65536", m.evict.task = 65536)                                           \
     X(evicted_agent, EVICTED, LIMIT, "evicted.agent has 256 bytes", m.evicted.agent = wire_letters(256))               \
+    X(define_nothing, DEFINE, INVALID, "define.field is 0", m.define.n_field = 0)                                      \
+    X(define_name, DEFINE, INVALID, "a field's name is 1 to 63 bytes", m.field[0].name = (char *)"")                   \
+    X(define_name_long, DEFINE, INVALID, "a field's name is 1 to 63 bytes", m.field[1].name = wire_letters(64))        \
+    X(define_name_twice, DEFINE, INVALID, "both called 'batch'", m.field[1].name = (char *)"batch")                    \
+    X(define_value_long, DEFINE, INVALID, "at most 127 bytes", m.field[1].value = wire_letters(128))                   \
+    X(define_value_control, DEFINE, INVALID, "without control characters", m.field[0].value = (char *)"9\x1b")         \
     X(restore_dir, RESTORE, INVALID, "restore.dir is empty", m.restore.dir = (char *)"")                               \
     X(restore_job_long, RESTORE, LIMIT, "restore.job has 256 bytes", m.restore.job = wire_letters(256))                \
     X(attach_no_job, ATTACH, INVALID, "attach.job is empty", m.attach.job = (char *)"")                                \
