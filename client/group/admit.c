@@ -6,6 +6,7 @@
 
 #include "client/group/group_state.h"
 #include "client/group/rendezvous/rendezvous.h"
+#include "client/group/tagged.h"
 
 #define SETTLE_PART 4 /* of the time for meeting: no more is spent on waiting for others to come along */
 
@@ -99,7 +100,7 @@ admit_compare(ps_group *g, enum ps_err met, const struct group_membership *t, bo
         mine.id = (int64_t)t->id;
         mine.epoch = (int64_t)t->epoch;
     }
-    err = ps_group_all_gather(g, &mine, all, g->table.ranks * OUTCOME_WORDS, PS_I64, NULL, &why);
+    err = group_tagged_all_gather(g, GROUP_TAG_ADMIT, &mine, all, g->table.ranks * OUTCOME_WORDS, PS_I64, NULL, &why);
     if (err != PS_OK) {
         if (e != NULL)
             *e = why;

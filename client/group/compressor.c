@@ -70,6 +70,8 @@ reduce_with_others(struct ps_compressor *c, const float *in, float *out, enum ps
                                  .out = s->in,
                                  .slot = s->slot,
                                  .piece = s->piece,
+                                 .elements = s->count,
+                                 .reduce = reduce,
                                  .encoding = s->how.kind,
                                  .merge = encoded_sum_merge,
                                  .arg = s};

@@ -368,7 +368,7 @@ make_core(ps_group *g, struct ps_error *e)
     }
     number_hosts(&g->table, host);
     g->crowded = is_crowded(host, g->table.ranks, g->table.rank);
-    config.shared_memory = g->options.transport == PS_TRANSPORT_AUTO && one_host(host, g->table.ranks);
+    config.shared_memory = one_host(host, g->table.ranks);
     return group_core_new(&config, &g->core, e);
 }
 
@@ -390,6 +390,8 @@ group_form(ps_group *g, struct group_membership *t, uint64_t deadline_ms, struct
         err = ps_fail(&why, PS_ERR_NOMEM, "no memory for a group");
     if (err == PS_OK && (err = make_core(g, &why)) == PS_OK && g->table.ranks > 1)
         err = mesh_join(g, deadline_ms, &why);
+    if (err == PS_OK && !mesh_all_share(g)) /* known once all have greeted */
+        group_core_without_memory(g->core);
     if (err == PS_OK && g->options.progress_thread)
         err = group_progress(g, &why);
     if (err == PS_OK)

@@ -6,6 +6,7 @@
 #include "client/core/plan/plan_schedule.h"
 #include "client/group/group_state.h"
 #include "client/group/merge.h"
+#include "client/group/tagged.h"
 #include "client/group/watch.h"
 
 /* ---- Works ---- */
@@ -175,14 +176,21 @@ ps_work_free(ps_work *w)
 /* ---- Operations ---- */
 
 enum ps_err
-ps_group_all_reduce(ps_group *g, const void *in, void *out, size_t count, enum ps_dtype dtype, enum ps_reduce reduce,
-                    ps_work **work, struct ps_error *error)
+group_tagged_all_reduce(ps_group *g, uint64_t tag, const void *in, void *out, size_t count, enum ps_dtype dtype,
+                        enum ps_reduce reduce, ps_work **work, struct ps_error *e)
 {
     return group_call_start(
         g,
         &(struct group_request){
-            .op = PLAN_ALL_REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .reduce = reduce},
-        work, error);
+            .op = PLAN_ALL_REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .reduce = reduce, .tag = tag},
+        work, e);
+}
+
+enum ps_err
+ps_group_all_reduce(ps_group *g, const void *in, void *out, size_t count, enum ps_dtype dtype, enum ps_reduce reduce,
+                    ps_work **work, struct ps_error *error)
+{
+    return group_tagged_all_reduce(g, GROUP_TAG_NONE, in, out, count, dtype, reduce, work, error);
 }
 
 enum ps_err
@@ -197,12 +205,21 @@ ps_group_reduce_scatter(ps_group *g, const void *in, void *out, size_t count, en
 }
 
 enum ps_err
+group_tagged_all_gather(ps_group *g, uint64_t tag, const void *in, void *out, size_t count, enum ps_dtype dtype,
+                        ps_work **work, struct ps_error *e)
+{
+    return group_call_start(
+        g,
+        &(struct group_request){
+            .op = PLAN_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .tag = tag},
+        work, e);
+}
+
+enum ps_err
 ps_group_all_gather(ps_group *g, const void *in, void *out, size_t count, enum ps_dtype dtype, ps_work **work,
                     struct ps_error *error)
 {
-    return group_call_start(
-        g, &(struct group_request){.op = PLAN_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype}, work,
-        error);
+    return group_tagged_all_gather(g, GROUP_TAG_NONE, in, out, count, dtype, work, error);
 }
 
 enum ps_err
@@ -260,8 +277,11 @@ group_merge_start(ps_group *g, const struct group_merge *m, ps_work **work, stru
                                                     .out = m->out,
                                                     .count = ps_group_ranks(g) * m->slot,
                                                     .dtype = PS_I32,
+                                                    .reduce = m->reduce,
+                                                    .tag = m->tag,
                                                     .piece = m->piece,
                                                     .encoding = (uint8_t)m->encoding,
+                                                    .elements = m->elements,
                                                     .merge = m->merge,
                                                     .merge_arg = m->arg},
                             work, e);

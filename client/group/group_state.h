@@ -200,6 +200,9 @@ void mesh_free(ps_group *g);
  */
 enum ps_err mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
 
+/* Joined: whether all ranks would share memory with those of their host, as their options say. */
+bool mesh_all_share(const ps_group *g);
+
 /* How many of g->conns are the mesh's and no link's: its timers, and incoming ranks that wait for a table. 0 without
  * one.
  */

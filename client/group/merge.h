@@ -11,7 +11,10 @@ struct group_merge {
     const uint32_t *in; /* [ranks * slot] words, borrowed as an operation's buffers are; merge() writes there */
     uint32_t *out;      /* the same */
     size_t slot, piece; /* words; a slot's last piece may be shorter */
+    size_t elements;    /* of the gradient, and */
+    enum ps_reduce reduce;
     enum ps_compress_kind encoding;
+    uint64_t tag; /* these are the same on all ranks, or it is a MISMATCH (group_signature) */
     uint32_t (*merge)(void *arg, size_t at); /* group_request in group_core.h; in the thread that drives the network */
     void *arg;
 };

@@ -11,6 +11,7 @@
 #include "client/core/reduce/bucket.h"
 #include "client/core/reduce/encoded_sum.h"
 #include "client/group/merge.h"
+#include "client/group/tagged.h"
 #include "common/core/codec/codec.h"
 
 #define IN_FLIGHT_MAX 64 /* a quarter of PS_GROUP_WORKS_MAX: the rest is the program's */
@@ -184,6 +185,14 @@ wait_oldest(struct ps_reducer *r)
     r->works[r->freed++] = NULL;
 }
 
+/* Ranks whose parameters lie otherwise in a bucket of the same length must not add them up; and buckets go in one
+ * order. */
+static uint64_t
+reducer_tag(const struct ps_reducer *r, size_t k)
+{
+    return GROUP_TAG_HASH | (r->plan.hash + k);
+}
+
 static enum ps_err
 reducer_merge(struct ps_reducer *r, size_t k, struct ps_error *why)
 {
@@ -192,7 +201,10 @@ reducer_merge(struct ps_reducer *r, size_t k, struct ps_error *why)
                             .out = s->in,
                             .slot = s->slot,
                             .piece = s->piece,
+                            .elements = s->count,
+                            .reduce = r->reduce,
                             .encoding = s->how.kind,
+                            .tag = reducer_tag(r, k),
                             .merge = encoded_sum_merge,
                             .arg = s};
 
@@ -207,7 +219,7 @@ all_reduce(struct ps_reducer *r, size_t k, struct ps_error *why)
 
     if (r->sums != NULL)
         return reducer_merge(r, k, why);
-    return ps_group_all_reduce(r->group, at, at, b->len, PS_F32, r->reduce, &r->works[k], why);
+    return group_tagged_all_reduce(r->group, reducer_tag(r, k), at, at, b->len, PS_F32, r->reduce, &r->works[k], why);
 }
 
 /* The program may have works of its own in flight: where they leave no room for one more, ours make some. */

@@ -17,6 +17,7 @@
 #include "client/device/device.h"
 #include "client/device/device_staging.h"
 #include "client/device/device_team.h"
+#include "client/group/tagged.h"
 #include "client/group/watch.h"
 #include "common/core/base/base.h"
 #include "common/system/now.h"
@@ -50,7 +51,7 @@ device_group_gather(ps_device_group *t, const int64_t *mine, size_t n, int64_t *
 
     if ((*out = calloc(ranks * n, sizeof **out)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for the words of %u ranks", ranks);
-    err = ps_group_all_gather(t->group, mine, *out, ranks * n, PS_I64, NULL, e);
+    err = group_tagged_all_gather(t->group, GROUP_TAG_DEVICES, mine, *out, ranks * n, PS_I64, NULL, e);
     if (err == PS_OK)
         return PS_OK;
     free(*out);

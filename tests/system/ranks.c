@@ -94,8 +94,8 @@ rank_main(uint32_t rank, uint32_t n, uint32_t hosts, const struct ps_group_optio
 /* ---- In the test ---- */
 
 void
-ranks_start(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_options *options, rank_body body,
-            void *arg)
+ranks_start_with(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_options *const *options,
+                 rank_body body, void *arg)
 {
     static_assert(sizeof r->address[0] == GROUP_ADDRESS_MAX, "an address as the acceptor has it");
     *r = (struct ranks){.n = n};
@@ -111,7 +111,7 @@ ranks_start(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_o
                 close(r->control[j]);
             close(pair[0]);
             control = pair[1];
-            rank_main(k, n, hosts, options, body, arg);
+            rank_main(k, n, hosts, options[k], body, arg);
         }
         close(pair[1]);
         r->control[k] = pair[0];
@@ -120,6 +120,17 @@ ranks_start(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_o
         ck_assert(get_all(r->control[k], r->address[k], sizeof r->address[k]));
     for (uint32_t k = 0; k < n; k++)
         ck_assert(put_all(r->control[k], r->address, sizeof r->address));
+}
+
+void
+ranks_start(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_options *options, rank_body body,
+            void *arg)
+{
+    const struct ps_group_options *all[RANKS_MAX];
+
+    for (uint32_t k = 0; k < n; k++)
+        all[k] = options;
+    ranks_start_with(r, n, hosts, all, body, arg);
 }
 
 char

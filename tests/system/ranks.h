@@ -51,6 +51,10 @@ struct ranks {
 void ranks_start(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_options *options, rank_body body,
                  void *arg);
 
+/* The same with options for each rank: [n]. */
+void ranks_start_with(struct ranks *r, uint32_t n, uint32_t hosts, const struct ps_group_options *const *options,
+                      rank_body body, void *arg);
+
 /* One byte from a rank's body (ranks_tell()), within a minute. */
 char ranks_hear(struct ranks *r, uint32_t rank);
 void ranks_say(struct ranks *r, uint32_t rank, char what);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "client/group/tagged.h"
 #include "client/include/psclient/ps_device_group.h"
 #include "common/core/base/base.h"
 #include "tests/now.h"
@@ -355,7 +356,7 @@ leave_in_the_midst(ps_group *g, void *arg)
     enum ps_err err;
 
     if (ps_group_rank(g) == 1) {
-        need_ok(ps_group_all_gather(g, same, all, 9, PS_I64, NULL, &error)); /* and begins nothing */
+        need_ok(group_tagged_all_gather(g, GROUP_TAG_DEVICES, same, all, 9, PS_I64, NULL, &error)); /* no more */
         if (*(int *)arg == 0)
             raise(SIGKILL);
         ranks_tell('b');

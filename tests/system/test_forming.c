@@ -103,6 +103,7 @@ hello_of(uint32_t from, uint32_t to)
                                 .rank = from,
                                 .ranks = RANKS,
                                 .to = to,
+                                .rules = GROUP_RULES,
                                 .cluster = "test",
                                 .name = "group"};
 }

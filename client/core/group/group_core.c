@@ -365,6 +365,13 @@ group_core_new(const struct group_core_config *config, struct group_core **out, 
 }
 
 void
+group_core_without_memory(struct group_core *c)
+{
+    ps_assert(c->schedules.len == 0);
+    c->config.shared_memory = c->schedules.group.shared_memory = false;
+}
+
+void
 group_core_free(struct group_core *c)
 {
     if (c == NULL)

@@ -14,10 +14,16 @@
  * of the operation's messages can be taken at once. Then GROUP_DATA: messages, in the order of the plan; no numbers are
  * needed, since both sides have the same list of them.
  *
- *                      all steps done                    and all that the peers lack of it was asked for
+ *           all steps done, all peers have announced it         and all that the peers lack of it was asked for
  *     RUNNING ──────────────────────────► DONE (the caller is told) ───────────────────────────► gone
  *        │ the group fails                    ▲
  *        └────────────────────────────────────┘ with the group's error
+ *
+ * An operation that ended well on one rank was started alike by all. A message of a peer is taken only behind its
+ * GROUP_WORK, which says that it does the same by the same plan, so that its own messages came from ranks that do; and
+ * by plan.h no plan ends before all ranks have begun theirs: each has exchanged messages with ranks that have exchanged
+ * messages with all others. So ranks that differ in an operation get MISMATCH from that operation, all of them,
+ * whatever its size and its root. A send ends well when the other rank has started the receive.
  *
  * When a rank may send. A message that is larger than GROUP_EAGER_MAX goes only once the receiver has said, in
  * GROUP_WORK or later in GROUP_READY, that its step can run: it knows its plan, and says so ahead of time. So a large
@@ -38,7 +44,9 @@
  * nothing.
  *
  * - MISMATCH: two ranks cannot know which of them is wrong, so all vote (GROUP_VOTE: what I started under this number);
- *   a rank that differs from the majority is guilty. With no majority the lowest rank is right.
+ *   a rank that differs from what more than half of all ranks started is guilty. Without such a majority, and of a
+ *   send and its receive, no rank is (GROUP_ABORT_SEVERAL, and no peer in the error). The sentence says what each
+ *   started.
  * - TIMEOUT: at 1/2 and 3/4 of a time-out all ranks are asked whether they live (GROUP_PING). At its end the guilty one
  *   is the rank that has not answered for the longest time; else one that has not started the operation; else one that
  *   is waited for.
@@ -89,6 +97,9 @@ struct group_core_config {
 enum ps_err group_core_new(const struct group_core_config *config, struct group_core **out,
                            struct ps_error *e) PS_MUST_USE;
 
+/* The ranks do not share memory after all: before the first operation. */
+void group_core_without_memory(struct group_core *c);
+
 /* No link has anything of it any more. Works that were not freed are. Accepts NULL. */
 void group_core_free(struct group_core *c);
 
@@ -121,7 +132,8 @@ void group_core_ended(struct group_core *c, uint32_t from, const struct ps_error
 void group_core_time(struct group_core *c, uint64_t now_ms);
 uint64_t group_core_next_time(const struct group_core *c); /* UINT64_MAX: none */
 
-/* The group fails for a reason of the caller's: this rank cannot go on, or another one did not come. */
+/* The group fails for a reason of the caller's: this rank cannot go on, or another one did not come. guilty: a rank, or
+ * GROUP_ABORT_SEVERAL. */
 void group_core_blame(struct group_core *c, uint32_t guilty, const struct ps_error *why);
 
 /* Nothing more is started: tell the others. Works that are not done end with CANCELLED, and so does the group for the
@@ -130,7 +142,7 @@ void group_core_goodbye(struct group_core *c);
 
 /* PS_OK, or why the group has failed. e may be NULL. */
 enum ps_err group_core_state(const struct group_core *c, struct ps_error *e);
-uint32_t group_core_guilty(const struct group_core *c); /* the rank, of one that has failed */
+uint32_t group_core_guilty(const struct group_core *c); /* of one that has failed: a rank, or GROUP_ABORT_SEVERAL */
 
 /* Whether something from this rank would let an operation that was started go on. A poller looks there first; all else
  * that comes is early. */

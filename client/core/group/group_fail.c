@@ -46,7 +46,7 @@ group_fail(struct group_core *c, uint32_t guilty, const struct ps_error *e)
     c->failed = true;
     c->guilty = guilty;
     c->error = *e;
-    snprintf(c->error.peer, sizeof c->error.peer, "%s", c->config.names[guilty]);
+    snprintf(c->error.peer, sizeof c->error.peer, "%s", guilty < c->config.ranks ? c->config.names[guilty] : "");
     c->final_frame_len = group_abort_encode(e->code, guilty, e->text, c->final_frame);
     c->dispute.active = false;
     group_sends_drop(c);
@@ -94,7 +94,7 @@ group_abort_received(struct group_core *c, struct group_peer *p, const struct fr
 
     if (group_abort_decode(head, meta, &code, &guilty, text, &e) != PS_OK) {
         group_fail(c, p->rank, &e);
-    } else if (guilty >= c->config.ranks) {
+    } else if (guilty >= c->config.ranks && guilty != GROUP_ABORT_SEVERAL) {
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it blames rank %u of %u", guilty, c->config.ranks);
     } else {
         guilty = MUTATION(GROUP_TELLER_GUILTY) ? p->rank : guilty;
@@ -112,17 +112,19 @@ waits_for(const struct group_work *w, const struct group_peer *p)
     if (k == PLAN_NO_PEER)
         return false;
     ap = &w->schedule->peers[k];
-    return w->sides[k].received + w->sides[k].kept.len < ap->receives || w->sides[k].sent < ap->sends;
+    return !w->sides[k].peer_announced || w->sides[k].received + w->sides[k].kept.len < ap->receives ||
+           w->sides[k].sent < ap->sends;
 }
 
 static const char *
 work_text(const struct group_work *w, char *out, size_t size)
 {
-    char what[160];
+    char what[160], cut[64];
 
     group_signature_text(&w->signature, what, sizeof what);
-    snprintf(out, size, "%s %llu (%s)", w->signature.op == GROUP_OP_PAIR ? "message" : "operation",
-             (unsigned long long)(w->id & GROUP_NUMBER_MAX), what);
+    group_signature_cut_text(&w->signature, cut, sizeof cut);
+    snprintf(out, size, "%s %llu (%s%s%s)", w->signature.op == GROUP_OP_PAIR ? "message" : "operation",
+             (unsigned long long)(w->id & GROUP_NUMBER_MAX), what, cut[0] != '\0' ? ", " : "", cut);
     return out;
 }
 
@@ -130,7 +132,7 @@ work_text(const struct group_work *w, char *out, size_t size)
 static void
 check_bye(struct group_core *c, const struct group_work *w, const struct group_peer *p)
 {
-    char what[200];
+    char what[280];
 
     if (!w->done && waits_for(w, p))
         group_fail_with(c, p->rank, PS_ERR_CLOSED, "it closed its group, and %s waits for it",
@@ -238,7 +240,7 @@ guilty_of(const struct group_core *c, const struct group_work *w)
 static void
 time_out(struct group_core *c, struct group_work *w)
 {
-    char what[200];
+    char what[280];
     uint32_t guilty = guilty_of(c, w);
 
     group_fail_with(c, guilty, PS_ERR_TIMEOUT, "waited %llu ms for rank %u in %s",

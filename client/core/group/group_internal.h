@@ -6,7 +6,8 @@
  *     group_work_run.c    carrying out steps: what is ready, what came in
  *     group_out.c         what goes out of it, and when
  *     group_fail.c        which rank is guilty, and notifying the others: ends, aborts, deadlines
- *     group_vote.c        which rank started something else */
+ *     group_vote.c        which rank started something else
+ *     group_vote_text.c   what each rank started, as a sentence */
 #ifndef CLIENT_CORE_GROUP_GROUP_INTERNAL_H
 #define CLIENT_CORE_GROUP_GROUP_INTERNAL_H
 
@@ -48,6 +49,7 @@ struct group_work {
     uint32_t left;    /* steps that are not done */
     uint32_t outs;    /* frames with the caller's memory that links have */
     uint32_t lacking; /* peers that have not yet asked for all that is sent to them */
+    uint32_t unheard; /* peers that have not announced it */
     uint32_t stack_len, marks_len;
     bool done, freed, disputed;
     enum ps_err result;
@@ -77,14 +79,17 @@ struct group_peer {
     struct group_send *final_frame; /* ABORT or BYE: there in any case */
 };
 
+/* What a rank started under the number that is in dispute. */
+struct group_vote {
+    bool known;
+    struct group_signature signature;
+};
+
 struct group_dispute {
     bool active;
     bool voted; /* all others know our own */
     uint64_t id, due_ms;
-    struct group_vote {
-        bool known;
-        struct group_signature signature;
-    } * votes; /* [ranks], made when first needed */
+    struct group_vote *votes; /* [ranks], made when first needed */
 };
 
 struct group_core {
@@ -210,5 +215,15 @@ void group_vote_time(struct group_core *c);
 
 /* What this rank started under a number of the whole group's; NULL: nothing, or too long ago. */
 const struct group_signature *group_own_signature(const struct group_core *c, uint64_t id);
+
+/* ---- group_vote_text.c ---- */
+
+/* "operation 4: ranks 0 and 2 started broadcast of 4 float32 from rank 0, rank 1 started broadcast of 4 float32 from
+ * rank 1". */
+void group_vote_text(const struct group_vote *votes, uint32_t ranks, uint64_t id, char *out, size_t size);
+
+/* The same of a message between two: "message 0 from rank 0 to rank 1: 10 int32 are sent, 11 int32 received". */
+void group_vote_pair_text(uint32_t from, const struct group_signature *sent, uint32_t to,
+                          const struct group_signature *received, uint64_t id, char *out, size_t size);
 
 #endif

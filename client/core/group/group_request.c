@@ -96,18 +96,20 @@ struct group_signature
 group_request_signature(const struct group_request *ask, const struct plan_plan *plan)
 {
     bool pair = ask->op == PLAN_KEY_SEND || ask->op == PLAN_KEY_RECEIVE;
-    bool reduces = ask->op == PLAN_ALL_REDUCE || ask->op == PLAN_REDUCE_SCATTER || ask->op == PLAN_REDUCE;
+    bool merges = ask->op == PLAN_KEY_MERGE;
+    bool reduces = merges || ask->op == PLAN_ALL_REDUCE || ask->op == PLAN_REDUCE_SCATTER || ask->op == PLAN_REDUCE;
     bool rooted = ask->op == PLAN_BROADCAST || ask->op == PLAN_REDUCE;
 
     return (struct group_signature){
         .count = ask->count,
         .segment_bytes = plan->segment_bytes,
+        .elements = merges ? ask->elements : 0,
+        .tag = ask->tag,
         .root = rooted ? ask->root : 0,
         .op = pair ? GROUP_OP_PAIR : ask->op,
         .dtype = (uint8_t)ask->dtype,
-        .reduce = reduces                     ? (uint8_t)ask->reduce
-                  : ask->op == PLAN_KEY_MERGE ? ask->encoding
-                                              : 0,
+        .reduce = reduces ? (uint8_t)ask->reduce : 0,
         .algorithm = (uint8_t)plan->algorithm,
+        .encoding = merges ? ask->encoding : 0,
     };
 }

@@ -17,10 +17,12 @@ struct group_request {
     enum ps_dtype dtype;
     enum ps_reduce reduce;
     uint32_t root; /* or the other rank of a pair */
+    uint64_t tag;  /* group_signature */
 
     /* PLAN_KEY_MERGE (plan_merge()): count is a multiple of the ranks, slots lie one behind the other. */
-    size_t piece;     /* elements */
-    uint8_t encoding; /* of the parts: enum ps_compress_kind; ranks that differ in it are a MISMATCH */
+    size_t piece;      /* elements */
+    uint8_t encoding;  /* of the parts: enum ps_compress_kind */
+    uint64_t elements; /* of the gradient */
     /* Make the piece at `at` of this rank's slot of in, of what the others have there in out. Within the core's calls,
      * in whatever thread makes them: it calls nothing of the group. Returns the rank that sent nonsense, by which the
      * group fails with PROTOCOL, or PLAN_NONE. */

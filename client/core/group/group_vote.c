@@ -1,8 +1,10 @@
 /* Two ranks have started different operations under one number. All decide which of them is wrong: each reports what it
- * started, and a rank that differs from the majority is guilty. So all ranks find the same one, from the same votes.
+ * started, and a rank that differs from what more than half of all started is guilty. So all ranks find the same one,
+ * from the same votes. Without such a majority no rank is guilty.
  *
  * Ranks that have not started the operation vote when they do; GROUP_VOTE_MS after the first sign of the dispute the
- * votes so far decide. With several numbers in dispute the lowest counts: what follows it is its consequence. */
+ * votes so far are all that there are. With several numbers in dispute the lowest counts: what follows it is its
+ * consequence. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,9 +31,9 @@ votes_like(const struct group_core *c, uint32_t rank)
     return n;
 }
 
-/* The lowest rank among the most common vote. */
+/* The lowest rank of those with the most common vote; UINT32_MAX: there is no vote. */
 static uint32_t
-group_vote_majority(const struct group_core *c)
+group_vote_most_common(const struct group_core *c)
 {
     uint32_t best = UINT32_MAX, best_votes = 0;
 
@@ -57,32 +59,23 @@ first_other(const struct group_core *c, uint32_t right)
     return UINT32_MAX;
 }
 
-static void
-group_vote_fail(struct group_core *c, uint32_t guilty, const struct group_signature *theirs, uint32_t right,
-                const struct group_signature *ours, uint64_t id)
-{
-    char was[160], is[160];
-
-    group_signature_text(theirs, is, sizeof is);
-    group_signature_text(ours, was, sizeof was);
-    group_fail_with(c, guilty, PS_ERR_MISMATCH, "rank %u started %s as operation %llu, rank %u %s", guilty, is,
-                    (unsigned long long)(id & GROUP_NUMBER_MAX), right, was);
-}
-
+/* Half of the ranks or fewer accuse none: then the sentence alone says which rank started what. */
 static void
 group_vote_decide(struct group_core *c, bool now)
 {
     struct group_dispute *d = &c->dispute;
     uint32_t known = 0, right, other;
+    char text[GROUP_ABORT_TEXT_MAX + 1];
 
     for (uint32_t r = 0; r < c->config.ranks; r++)
         known += d->votes[r].known || c->peers[r].bye;
-    if ((right = group_vote_majority(c)) == UINT32_MAX)
+    if ((!now && known < c->config.ranks) || (right = group_vote_most_common(c)) == UINT32_MAX ||
+        (other = first_other(c, right)) == UINT32_MAX)
         return;
-    other = first_other(c, right);
-    if (other == UINT32_MAX || (!now && known < c->config.ranks && 2 * votes_like(c, right) <= c->config.ranks))
-        return;
-    group_vote_fail(c, other, &d->votes[other].signature, right, &d->votes[right].signature, d->id);
+    group_vote_text(d->votes, c->config.ranks, d->id, text, sizeof text);
+    if (2 * votes_like(c, right) <= c->config.ranks)
+        other = GROUP_ABORT_SEVERAL;
+    group_fail_with(c, other, PS_ERR_MISMATCH, "%s", text);
 }
 
 /* Tell all others what this rank has started, if it has. */
@@ -141,18 +134,20 @@ group_vote_received(struct group_core *c, struct group_peer *p, uint64_t id, con
 void
 group_vote_mismatch(struct group_core *c, struct group_peer *p, uint64_t id, const struct group_signature *theirs)
 {
-    const struct group_work *w;
+    const struct group_signature *ours;
     uint32_t own = c->config.rank;
+    char text[GROUP_ABORT_TEXT_MAX + 1];
 
     if (group_id_lane(id) == GROUP_LANE_ALL) {
         group_vote_received(c, p, id, theirs);
         return;
     }
-    w = group_find(c, id, p->rank); /* between two: the lower rank is right */
-    if (p->rank > own)
-        group_vote_fail(c, p->rank, theirs, own, &w->signature, id);
+    ours = &group_find(c, id, p->rank)->signature;
+    if (group_id_lane(id) == GROUP_LANE_SEND)
+        group_vote_pair_text(own, ours, p->rank, theirs, id, text, sizeof text);
     else
-        group_vote_fail(c, own, &w->signature, p->rank, theirs, id);
+        group_vote_pair_text(p->rank, theirs, own, ours, id, text, sizeof text);
+    group_fail_with(c, GROUP_ABORT_SEVERAL, PS_ERR_MISMATCH, "%s", text);
 }
 
 void

@@ -1,10 +1,10 @@
 #include "client/core/group/group_wire.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "client/core/plan/plan.h"
 #include "common/core/base/little_endian.h"
+#include "common/core/base/text.h"
 #include "common/core/base/utf8.h"
 #include "common/core/wire/wire.h"
 #include "common/include/psclient/ps_compress.h"
@@ -52,36 +52,65 @@ group_wire_expect(const struct frame_head *head, const char *what, uint32_t meta
 bool
 group_signature_equal(const struct group_signature *a, const struct group_signature *b)
 {
-    return a->count == b->count && a->segment_bytes == b->segment_bytes && a->root == b->root && a->op == b->op &&
-           a->dtype == b->dtype && a->reduce == b->reduce && a->algorithm == b->algorithm;
+    return a->count == b->count && a->segment_bytes == b->segment_bytes && a->elements == b->elements &&
+           a->tag == b->tag && a->root == b->root && a->op == b->op && a->dtype == b->dtype && a->reduce == b->reduce &&
+           a->algorithm == b->algorithm && a->encoding == b->encoding;
+}
+
+static const char *
+group_wire_op_name(uint8_t op)
+{
+    static const char *const ops[] = {[PLAN_ALL_REDUCE] = "all_reduce", [PLAN_REDUCE_SCATTER] = "reduce_scatter",
+                                      [PLAN_ALL_GATHER] = "all_gather", [PLAN_BROADCAST] = "broadcast",
+                                      [PLAN_REDUCE] = "reduce",         [PLAN_BARRIER] = "barrier",
+                                      [GROUP_OP_MERGE] = "all_reduce",  [GROUP_OP_PAIR] = "message"};
+
+    return op < ARRAY_LEN(ops) && ops[op] != NULL ? ops[op] : "an operation";
+}
+
+static void
+group_wire_put_tag(struct text *t, uint64_t tag)
+{
+    static const char *const tags[GROUP_TAGS] = {[GROUP_TAG_NONE] = "",
+                                                 [GROUP_TAG_ADMIT] = " of ps_group_admit()",
+                                                 [GROUP_TAG_DEVICES] = " of a ps_device_group"};
+
+    if (tag & GROUP_TAG_HASH)
+        text_put(t, " of a reducer whose parameters have the hash %08x", (unsigned)tag);
+    else
+        text_put(t, "%s", tag < GROUP_TAGS ? tags[tag] : " of something unknown");
 }
 
 void
 group_signature_text(const struct group_signature *s, char *out, size_t size)
 {
-    static const char *const ops[] = {[PLAN_ALL_REDUCE] = "all_reduce", [PLAN_REDUCE_SCATTER] = "reduce_scatter",
-                                      [PLAN_ALL_GATHER] = "all_gather", [PLAN_BROADCAST] = "broadcast",
-                                      [PLAN_REDUCE] = "reduce",         [PLAN_BARRIER] = "barrier",
-                                      [GROUP_OP_MERGE] = "a sum",       [GROUP_OP_PAIR] = "a message"};
     static const char *const reductions[] = {"sum", "mean", "min", "max", "product"};
-    static const char *const algorithms[] = {"auto", "direct", "ring", "halving", "hierarchical"};
-    const char *op = s->op < ARRAY_LEN(ops) && ops[s->op] != NULL ? ops[s->op] : "an operation";
-    const char *dtype = s->dtype < PS_DTYPES ? ps_dtype_name((enum ps_dtype)s->dtype) : "elements";
-    bool reduces = s->op == PLAN_ALL_REDUCE || s->op == PLAN_REDUCE_SCATTER || s->op == PLAN_REDUCE;
-    bool rooted = s->op == PLAN_BROADCAST || s->op == PLAN_REDUCE;
-    const char *encoding = s->op == GROUP_OP_MERGE ? ps_compress_name((enum ps_compress_kind)s->reduce) : NULL;
-    size_t n;
+    const char *encoding = ps_compress_name((enum ps_compress_kind)s->encoding);
+    bool merges = s->op == GROUP_OP_MERGE;
+    enum ps_dtype dtype = merges ? PS_F32 : (enum ps_dtype)s->dtype;
+    struct text t = text_start(out, size);
 
-    n = (size_t)snprintf(out, size, "%s of %llu %s", op, (unsigned long long)s->count, dtype);
-    if (n < size && reduces)
-        n += (size_t)snprintf(out + n, size - n, ", %s",
-                              s->reduce < ARRAY_LEN(reductions) ? reductions[s->reduce] : "unknown");
-    if (n < size && s->op == GROUP_OP_MERGE)
-        n += (size_t)snprintf(out + n, size - n, " of parts encoded as %s", encoding != NULL ? encoding : "unknown");
-    if (n < size && rooted)
-        n += (size_t)snprintf(out + n, size - n, ", root %u", s->root);
-    if (n < size && s->op != GROUP_OP_PAIR)
-        snprintf(out + n, size - n, ", %s in segments of %llu B",
+    text_put(&t, "%s", group_wire_op_name(s->op));
+    if (s->op != PLAN_BARRIER)
+        text_put(&t, " of %llu %s", (unsigned long long)(merges ? s->elements : s->count),
+                 dtype < PS_DTYPES ? ps_dtype_name(dtype) : "elements");
+    if (merges || s->op == PLAN_ALL_REDUCE || s->op == PLAN_REDUCE_SCATTER || s->op == PLAN_REDUCE)
+        text_put(&t, ", %s", s->reduce < ARRAY_LEN(reductions) ? reductions[s->reduce] : "unknown");
+    if (merges)
+        text_put(&t, ", compressed as %s", encoding != NULL ? encoding : "something unknown");
+    if (s->op == PLAN_BROADCAST || s->op == PLAN_REDUCE)
+        text_put(&t, " %s rank %u", s->op == PLAN_BROADCAST ? "from" : "to", s->root);
+    group_wire_put_tag(&t, s->tag);
+}
+
+void
+group_signature_cut_text(const struct group_signature *s, char *out, size_t size)
+{
+    static const char *const algorithms[] = {"auto", "direct", "ring", "halving", "hierarchical"};
+    struct text t = text_start(out, size);
+
+    if (s->op != GROUP_OP_PAIR)
+        text_put(&t, "%s in segments of %llu B",
                  s->algorithm < ARRAY_LEN(algorithms) ? algorithms[s->algorithm] : "unknown",
                  (unsigned long long)s->segment_bytes);
 }
@@ -97,7 +126,9 @@ signature_put(uint8_t *at, const struct group_signature *s, uint32_t ready)
     at = group_wire_put(at, s->reduce, 1);
     at = group_wire_put(at, s->algorithm, 1);
     at = group_wire_put(at, ready, 4);
-    memset(at, 0, GROUP_WORK_SIZE - 28);
+    at = group_wire_put(at, s->encoding, 4);
+    at = group_wire_put(at, s->elements, 8);
+    group_wire_put(at, s->tag, 8);
 }
 
 void
@@ -123,6 +154,9 @@ group_work_decode(const struct frame_head *head, const void *meta, struct group_
     s->reduce = (uint8_t)group_wire_get(&at, 1);
     s->algorithm = (uint8_t)group_wire_get(&at, 1);
     *ready = (uint32_t)group_wire_get(&at, 4);
+    s->encoding = (uint8_t)group_wire_get(&at, 4);
+    s->elements = group_wire_get(&at, 8);
+    s->tag = group_wire_get(&at, 8);
     return PS_OK;
 }
 
@@ -244,7 +278,8 @@ group_hello_encode(enum msg_type type, const struct group_hello *h, uint8_t *out
     at = group_wire_put(at, h->to, 4);
     at = group_wire_put(at, cluster, 4);
     at = group_wire_put(at, name, 4);
-    at = group_wire_put(at, 0, 4);
+    at = group_wire_put(at, h->rules, 2);
+    at = group_wire_put(at, h->shares, 2);
     at = group_wire_put(at, h->share_token, 8);
     at = group_wire_put(at, h->share_pid, 4);
     at = group_wire_put(at, h->share_fd, 4);
@@ -270,7 +305,8 @@ group_hello_decode(const struct frame_head *head, const void *meta, struct group
     h->to = (uint32_t)group_wire_get(&at, 4);
     cluster = (uint32_t)group_wire_get(&at, 4);
     name = (uint32_t)group_wire_get(&at, 4);
-    group_wire_get(&at, 4);
+    h->rules = (uint16_t)group_wire_get(&at, 2);
+    h->shares = group_wire_get(&at, 2) != 0;
     h->share_token = group_wire_get(&at, 8);
     h->share_pid = (uint32_t)group_wire_get(&at, 4);
     h->share_fd = (uint32_t)group_wire_get(&at, 4);

@@ -6,6 +6,7 @@
 #ifndef CLIENT_CORE_GROUP_GROUP_WIRE_H
 #define CLIENT_CORE_GROUP_GROUP_WIRE_H
 
+#include "client/core/group/group_tag.h"
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
 #include "common/core/wire/frame.h"
@@ -13,10 +14,12 @@
 #define GROUP_HELLO_NAME_MAX 255 /* bytes of a cluster's or group's name */
 #define GROUP_HELLO_FIXED    64  /* bytes before the names */
 #define GROUP_HELLO_MAX      (GROUP_HELLO_FIXED + 2 * (GROUP_HELLO_NAME_MAX + 1))
+#define GROUP_RULES          1 /* schedules, and what GROUP_WORK holds: ranks with other ones form no group */
 #define GROUP_ABORT_TEXT_MAX 480
 #define GROUP_ABORT_MAX      (16 + GROUP_ABORT_TEXT_MAX)
-#define GROUP_ABORT_NOBODY   UINT32_MAX /* as the guilty rank: no group has failed, this connection is refused */
-#define GROUP_WORK_SIZE      40
+#define GROUP_ABORT_NOBODY   UINT32_MAX       /* as the guilty rank: no group has failed, this connection is refused */
+#define GROUP_ABORT_SEVERAL  (UINT32_MAX - 1) /* ... it has, and no single rank is guilty: the sentence names them */
+#define GROUP_WORK_SIZE      48
 #define GROUP_READY_SIZE     8
 #define GROUP_PONG_SIZE      8
 #define GROUP_HEAD_MAX       (FRAME_HEAD_SIZE + GROUP_WORK_SIZE)
@@ -54,17 +57,23 @@ group_id_mirror(uint64_t id)
 struct group_signature {
     uint64_t count; /* elements */
     uint64_t segment_bytes;
+    uint64_t elements; /* of the gradient of a merge; else 0 */
+    uint64_t tag;      /* group_tag.h */
     uint32_t root;
     uint8_t op; /* enum plan_op, or one of those below */
     uint8_t dtype, reduce, algorithm;
+    uint8_t encoding; /* of a merge: enum ps_compress_kind; else 0 */
 };
-#define GROUP_OP_MERGE 13 /* parts that are merged where they belong; reduce says how they are encoded */
+#define GROUP_OP_MERGE 13 /* parts that are merged where they belong */
 #define GROUP_OP_PAIR  15 /* a send and its receive */
 
 bool group_signature_equal(const struct group_signature *a, const struct group_signature *b);
 
-/* "all_reduce of 5 float32, sum, ring in segments of 65536 B" */
+/* "all_reduce of 5 float32, sum" */
 void group_signature_text(const struct group_signature *s, char *out, size_t size);
+
+/* How it is cut into messages: "ring in segments of 65536 B"; "" of a pair's. */
+void group_signature_cut_text(const struct group_signature *s, char *out, size_t size);
 
 /* GROUP_WORK: the sender has started this operation, and can take its first `ready` messages. */
 void group_work_encode(uint64_t id, const struct group_signature *s, uint32_t ready, uint64_t payload_len,
@@ -102,6 +111,8 @@ void group_bye_encode(uint8_t *out);
 struct group_hello {
     uint64_t group, epoch, incarnation;
     uint32_t rank, ranks, to; /* to: the rank that is spoken to */
+    uint16_t rules;           /* GROUP_RULES */
+    bool shares;              /* it would share memory with ranks of its host */
     /* Memory to be shared: in GROUP_HELLO the offer of a descriptor of that process; in GROUP_WELCOME the same token
      * when it was taken. Token 0: none. */
     uint64_t share_token;

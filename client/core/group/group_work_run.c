@@ -157,7 +157,7 @@ work_advance(struct group_core *c, struct group_work *w)
             work_check_peer(c, w, k);
         }
     }
-    if (!w->done && !w->disputed && w->left == 0)
+    if (!w->done && !w->disputed && w->left == 0 && (w->unheard == 0 || MUTATION(GROUP_ENDS_UNHEARD)))
         group_work_end(c, w, PS_OK);
 }
 
@@ -216,7 +216,7 @@ group_work_begin(struct group_core *c, struct group_work *w)
 
     for (uint32_t k = 0; k < a->peers_len; k++)
         w->sides[k].ready = a->peers[k].ready;
-    w->lacking = a->peers_len;
+    w->lacking = w->unheard = a->peers_len;
     for (uint32_t i = a->local_len; i-- > 0;)
         w->stack[w->stack_len++] = a->local[i];
     if (!take_earlies(c, w))
@@ -344,6 +344,7 @@ group_work_announced(struct group_core *c, struct group_work *w, struct group_pe
         return;
     }
     w->sides[k].peer_announced = true;
+    w->unheard--;
     p->unmatched -= w->sides[k].announced;
     for (uint32_t i = 0; i < MIN(ready, w->sides[k].sent); i++)
         p->ahead -= group_message_cost(group_step_bytes(w, w->schedule->peers[k].send[i]));
@@ -394,7 +395,8 @@ work_awaits(const struct group_work *w, uint32_t k)
     const struct plan_peer *ap = &w->schedule->peers[k];
     const struct group_side *side = &w->sides[k];
 
-    return side->received < side->ready || (side->sent < ap->sends && w->needs[ap->send[side->sent]] == 0);
+    return (w->left == 0 && !side->peer_announced) || side->received < side->ready ||
+           (side->sent < ap->sends && w->needs[ap->send[side->sent]] == 0);
 }
 
 bool

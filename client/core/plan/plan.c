@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "client/core/plan/plan_build.h"
+#include "common/core/base/mutation.h"
 
 /* A group of one: out is in. */
 static void
@@ -11,6 +12,26 @@ plan_alone(struct plan_build *b)
     build_grid(b, 1);
     if (b->ask->op != PLAN_BROADCAST && b->ask->op != PLAN_BARRIER)
         build_copy(b, build_pieces(b, 0, 1), PLAN_OUT);
+}
+
+/* Whether each rank's part of the data needs something of every other rank: then none has all of its own before all
+ * have begun. */
+static bool
+plan_waits_for_all(const struct plan_request *a)
+{
+    switch (a->op) {
+    case PLAN_ALL_REDUCE:
+        return a->count > 0;
+    case PLAN_REDUCE_SCATTER:
+    case PLAN_ALL_GATHER:
+        return a->count >= a->ranks;
+    case PLAN_BROADCAST:
+    case PLAN_REDUCE:
+        return a->ranks == 2 && a->count > 0; /* there the one peer's announcement does it (group_core.h) */
+    case PLAN_BARRIER:
+        break;
+    }
+    return true;
 }
 
 /* What is read or written there. */
@@ -51,6 +72,8 @@ plan_make(const struct plan_request *ask, struct plan_plan *out, struct ps_error
     if (out->segment_bytes == 0)
         out->segment_bytes = plan_choose_segment(ask, out->algorithm);
     (ask->ranks == 1 ? plan_alone : algorithms[out->algorithm])(&b);
+    if (ask->ranks > 1 && !plan_waits_for_all(ask) && !MUTATION(GROUP_ENDS_EARLY)) /* behind the data */
+        (void)dissemination(&b, &(struct plan_team){.n = ask->ranks, .me = ask->rank}, PLAN_NONE);
     out->scratch = scratch_used(out);
     err = b.err;
     segment = out->segment_bytes;

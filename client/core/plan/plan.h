@@ -15,7 +15,7 @@
  * A step may start when the steps that it needs are done; they come before it in the list. RECEIVEs from one rank are
  * started in their order, and so are SENDs to one; steps of different peers wait only for what they need. A SEND is
  * done when its elements may be overwritten. A COPY of length 0 does nothing: it joins more needs than a step has room
- * for. Other steps of length 0 are a barrier's messages, and are sent.
+ * for. Other steps of length 0 are messages that only say that their sender has come so far, and are sent.
  *
  * Reductions commute bit for bit (reduce.h), so the order of two operands does not matter. The order of a sum of n,
  * from left to right, with x_r for what rank r gave; all of it is computed in one place and then copied, or in the same
@@ -32,7 +32,11 @@
  *     HIERARCHICAL   first within each host, then the hosts' sums as in RING or HALVING over the hosts in the order of
  *                    their lowest ranks, by size
  *
- * MEAN divides the sum of all, once. */
+ * MEAN divides the sum of all, once.
+ *
+ * No rank's plan ends before all ranks have begun theirs, whatever the operation, the root and the count: where the
+ * data does not see to that by itself, empty messages behind it do, in the rounds of a barrier. Of two ranks that
+ * exchange anything the caller sees to it: each hears from the other that it has begun. */
 #ifndef CLIENT_CORE_PLAN_PLAN_H
 #define CLIENT_CORE_PLAN_PLAN_H
 

@@ -99,6 +99,22 @@ add_all(struct merge_build *b, uint32_t *merges)
         }
 }
 
+/* Nothing to merge: all the same no rank ends before all have begun. */
+static enum ps_err
+merge_nothing(uint32_t ranks, uint32_t rank, size_t piece, size_t size, struct plan_plan *out, struct ps_error *e)
+{
+    struct plan_request ask = {.op = PLAN_BARRIER,
+                               .ranks = ranks,
+                               .rank = rank,
+                               .size = size,
+                               .algorithm = PS_ALGORITHM_HALVING,
+                               .segment_bytes = piece * size};
+    enum ps_err err = plan_make(&ask, out, e);
+
+    out->algorithm = PS_ALGORITHM_DIRECT;
+    return err;
+}
+
 enum ps_err
 plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size, struct plan_plan *out,
            struct ps_error *e)
@@ -108,13 +124,15 @@ plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size
     uint32_t *merges;
 
     ps_assert(ranks >= 1 && rank < ranks && piece >= 1);
+    if (slot == 0)
+        return merge_nothing(ranks, rank, piece, size, out, e);
     pieces = pieces_of(&b);
     *out = (struct plan_plan){.algorithm = PS_ALGORITHM_DIRECT, .segment_bytes = piece * size};
     if (pieces > PLAN_STEPS_MAX / each)
         return ps_fail(e, PS_ERR_LIMIT, "parts of %zu elements in messages of %zu are more than %u steps", slot, piece,
                        PLAN_STEPS_MAX);
-    out->step = malloc(MAX(pieces * each, 1) * sizeof *out->step);
-    merges = malloc(MAX(pieces, 1) * sizeof *merges);
+    out->step = malloc(pieces * each * sizeof *out->step);
+    merges = malloc(pieces * sizeof *merges);
     if (out->step == NULL || merges == NULL) {
         free(merges);
         plan_finish(out);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/cluster/placement.h"
+
 #define BUCKET_ALIGN      16 /* floats: 64 bytes */
 #define BUCKET_FLOATS_MAX (SIZE_MAX / 64)
 
@@ -55,9 +57,14 @@ make_plan(struct bucket_plan *p, const uint64_t *elements, size_t first_bytes, s
     bool full = true;
 
     for (size_t i = p->params; i-- > 0;) {
+        uint64_t words[2];
+
         if (full)
             p->bucket[p->buckets++] = (struct bucket){.offset = p->floats, .end = i + 1};
         add_param(p, i, elements[i]);
+        words[0] = elements[i];
+        words[1] = p->where[i];
+        p->hash = placement_hash(words, sizeof words, p->hash);
         full = p->bucket[p->buckets - 1].len * sizeof(float) >= (p->buckets == 1 ? first_bytes : bytes);
     }
 }

@@ -30,6 +30,7 @@ struct bucket {
 
 struct bucket_plan {
     size_t params, buckets, floats;
+    uint64_t hash;   /* of the parameters' sizes in their order, and of which bucket each is in */
     size_t *offset;  /* [params], floats: a multiple of 16 */
     uint32_t *where; /* [params]: its bucket */
     struct bucket *bucket;

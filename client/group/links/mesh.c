@@ -51,6 +51,12 @@ joined_or_over(void *arg)
     return mesh_is_joined(mesh) || group_core_state(g->core, NULL) != PS_OK || group_is_interrupted(g);
 }
 
+bool
+mesh_all_share(const ps_group *g)
+{
+    return g->table.ranks == 1 || g->mesh->all_share;
+}
+
 uint32_t
 mesh_waiting(const ps_group *g)
 {
@@ -79,7 +85,8 @@ mesh_peer_failed(struct mesh *mesh)
     const struct group_membership *t = &mesh->group->table;
     struct ps_error e;
 
-    if (end->code == PS_OK || end->group != t->id || end->epoch != t->epoch || end->guilty >= t->ranks)
+    if (end->code == PS_OK || end->group != t->id || end->epoch != t->epoch ||
+        (end->guilty >= t->ranks && end->guilty != GROUP_ABORT_SEVERAL))
         return false;
     ps_error_set(&e, end->code, "%s", end->text);
     mesh_fail(mesh, end->guilty, &e);
@@ -135,6 +142,7 @@ mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e)
     uint64_t start_ms = uv_now(&g->loop);
 
     mesh->up = 0;
+    mesh->all_share = g->options.transport == PS_TRANSPORT_AUTO;
     mesh->joining = true;
     memset(mesh->probes_refused, 0, sizeof mesh->probes_refused);
     uv_timer_start(&mesh->probe_timer, mesh_probe, MESH_PROBE_MS, MESH_PROBE_MS);

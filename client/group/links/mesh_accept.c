@@ -11,6 +11,17 @@ mesh_accept_refuse(struct mesh_conn *m, enum ps_err code, const char *text)
     mesh_refuse(m, GROUP_ABORT_NOBODY, code, text);
 }
 
+/* A rank of this table that cannot be joined: all ranks are told, that one as well. */
+static void
+mesh_accept_fail(struct mesh_conn *m, const struct ps_error *e)
+{
+    struct mesh *mesh = m->mesh;
+    uint32_t rank = m->hello.rank;
+
+    mesh_refuse(m, rank, e->code, e->text);
+    mesh_fail(mesh, rank, e);
+}
+
 /* Whether the forming that it comes for has failed here. */
 static bool
 mesh_accept_is_late(struct mesh *mesh, const struct group_hello *h)
@@ -43,6 +54,7 @@ mesh_accept_check(struct mesh_conn *m)
     const struct group_hello *h = &m->hello;
     const struct group_membership *t = &g->table;
     struct group_hello own;
+    struct ps_error e;
 
     if (mesh_accept_is_late(m->mesh, h)) {
         mesh_refuse(m, m->mesh->own_end.guilty, m->mesh->own_end.code, m->mesh->own_end.text);
@@ -59,13 +71,15 @@ mesh_accept_check(struct mesh_conn *m)
         mesh_accept_refuse(m, PS_ERR_TASK_TAKEN, "this rank is connected already");
     } else if (!m->mesh->joining) {
         mesh_accept_refuse(m, PS_ERR_CLUSTER, "this epoch of the group has begun without it");
+    } else if (!mesh_same_rules(h, &e)) {
+        mesh_accept_fail(m, &e);
     } else {
         m->rank = h->rank;
         own = mesh_hello(g, h->rank);
         mesh_accept_congestion(m);
         mesh_take_offer(m, &own);
         if (mesh_greet(m->conn, MSG_GROUP_WELCOME, &own))
-            mesh_link_up(m);
+            mesh_link_up(m, h);
         else
             mesh_drop(m); /* the higher rank sees the end of the connection, and fails */
     }

@@ -99,6 +99,18 @@ mesh_refuse(struct mesh_conn *m, uint32_t guilty, enum ps_err code, const char *
     conn_leave(m->conn, RANK_LINK_LINGER_MS, mesh_conn_closed);
 }
 
+bool
+mesh_same_rules(const struct group_hello *h, struct ps_error *e)
+{
+    if (h->rules == GROUP_RULES)
+        return true;
+    ps_error_set(e, PS_ERR_VERSION,
+                 "rank %u has another version of libpsclient, whose operations have other messages (rules %u, here "
+                 "%u): start all ranks with the same one",
+                 h->rank, h->rules, GROUP_RULES);
+    return false;
+}
+
 struct group_hello
 mesh_hello(const ps_group *g, uint32_t to)
 {
@@ -109,6 +121,8 @@ mesh_hello(const ps_group *g, uint32_t to)
         .rank = g->table.rank,
         .ranks = g->table.ranks,
         .to = to,
+        .rules = GROUP_RULES,
+        .shares = g->options.transport == PS_TRANSPORT_AUTO,
     };
 
     snprintf(h.cluster, sizeof h.cluster, "%s", g->cluster_name);
@@ -165,7 +179,7 @@ mesh_take_offer(struct mesh_conn *m, struct group_hello *own)
 /* ---- A connection becomes a link ---- */
 
 void
-mesh_link_up(struct mesh_conn *m)
+mesh_link_up(struct mesh_conn *m, const struct group_hello *h)
 {
     struct mesh *mesh = m->mesh;
     ps_group *g = mesh->group;
@@ -182,6 +196,7 @@ mesh_link_up(struct mesh_conn *m)
     l->events = &group_link_events;
     l->arg = g;
     g->links[m->rank] = l;
+    mesh->all_share &= h->shares;
     mesh->up++;
     mesh_unlink(m);
     free(m);

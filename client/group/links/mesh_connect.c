@@ -31,7 +31,7 @@ lower_abort(struct mesh_conn *m, enum ps_err code, uint32_t guilty, const char *
     struct mesh *mesh = m->mesh;
     struct ps_error e;
 
-    if (guilty >= mesh->group->table.ranks) {
+    if (guilty >= mesh->group->table.ranks && guilty != GROUP_ABORT_SEVERAL) {
         lower_fail(m, code, "it refused this rank", text);
         return;
     }
@@ -63,10 +63,12 @@ lower_frame(struct conn *c, const struct frame_head *head, const void *meta, con
     else if (h.group != t->id || h.epoch != t->epoch || h.rank != m->rank || h.to != t->rank ||
              h.incarnation != t->members[m->rank].incarnation)
         lower_fail(m, PS_ERR_CLUSTER, "somebody else listens at its address", NULL);
+    else if (!mesh_same_rules(&h, &e))
+        lower_fail(m, e.code, e.text, NULL);
     else {
         if (h.share_token == 0 || h.share_token != m->shm.token)
             shm_ring_finish(&m->shm); /* it could not find it */
-        mesh_link_up(m);
+        mesh_link_up(m, &h);
     }
 }
 

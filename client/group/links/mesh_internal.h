@@ -42,6 +42,7 @@ struct mesh_end {
 struct mesh {
     ps_group *group;
     bool joining;
+    bool all_share;           /* this rank, and those that have greeted it: group_hello.shares */
     uint32_t up;              /* links */
     struct mesh_end own_end;  /* the last that failed here */
     struct mesh_end peer_end; /* the last that another rank reported, before the table was known here */
@@ -75,8 +76,11 @@ void mesh_probe(uv_timer_t *timer); /* its data: the mesh */
 void mesh_drop(struct mesh_conn *m); /* it is not wanted any more */
 void mesh_fail(struct mesh *mesh, uint32_t guilty, const struct ps_error *e);
 void mesh_refuse(struct mesh_conn *m, uint32_t guilty, enum ps_err code,
-                 const char *text);     /* its last frame says why */
-void mesh_link_up(struct mesh_conn *m); /* it is a link now */
+                 const char *text);                                  /* its last frame says why */
+void mesh_link_up(struct mesh_conn *m, const struct group_hello *h); /* it is a link now, to a rank that said h */
+
+/* Whether a rank that greets so carries operations out as this one does; else *e: VERSION. */
+bool mesh_same_rules(const struct group_hello *h, struct ps_error *e);
 
 struct group_hello mesh_hello(const ps_group *g, uint32_t to);
 bool mesh_greet(struct conn *c, enum msg_type type, const struct group_hello *h); /* false: no memory */

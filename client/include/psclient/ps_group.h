@@ -13,9 +13,14 @@
  * Rules that hold everywhere:
  *
  * - A group is a set of ranks 0 to n - 1 that was agreed upon by all of them: one epoch of it. Every rank starts the
- *   same operations in the same order; one that starts another (operation, count, type, root) makes the group fail on
- *   every rank with PS_ERR_MISMATCH, which names it. Operations may be waited for in any order, and up to
- *   PS_GROUP_WORKS_MAX may be in flight.
+ *   same operations in the same order. Operations may be waited for in any order, and up to PS_GROUP_WORKS_MAX may be
+ *   in flight.
+ * - PS_OK of an operation means that every rank has started the same one: operation, count, type, reduction, root,
+ *   algorithm, messages; of a reducer (ps_reducer.h) and a compressor (ps_compressor.h) also the parameters' sizes and
+ *   the compression. Where ranks differ, that operation ends with PS_ERR_MISMATCH on every rank, whatever its size. The
+ *   sentence says what each rank started; peer names a rank that differs from what more than half of all started, and
+ *   is "" without such a majority, where nobody can say which is wrong. So no rank is done before all have started the
+ *   operation, the root of a broadcast neither, nor a send before the receive.
  * - After an all-reduce every rank holds the same bits, and the same inputs in a group of the same ranks and hosts give
  *   the same bits in every run. Half types are summed in float32 and rounded once for each rank that adds to a part.
  *   MEAN of integers rounds toward zero.
@@ -24,8 +29,8 @@
  *   is not defined.
  * - Failure is of the group, not of one operation: a rank that died, closed, was silent past a deadline or sent what
  *   makes no sense ends all that is in flight, on every rank, with an error that names the rank (peer "rank 2 at
- *   127.0.0.1:7000"): CLOSED, TIMEOUT, MISMATCH, PROTOCOL. Everything later is refused with the same error until
- *   ps_group_reform().
+ *   127.0.0.1:7000"): CLOSED, TIMEOUT, PROTOCOL; so does a MISMATCH. Everything later is refused with the same error,
+ *   until ps_group_reform().
  * - Every call returns by its deadline. An operation has its own deadline, options.timeout_ms after it was started: one
  *   that is not done by then fails the group with TIMEOUT, which names a rank that was waited for. A wait that ends
  *   sooner (PS_ERR_TIMEOUT) ends alone, and the operation may be waited for again.
@@ -47,7 +52,7 @@
  * Errors group:
  *   PS_ERR_CLOSED    a rank has died or left, or the group is not formed: names the rank
  *   PS_ERR_TIMEOUT   a rank was silent past a deadline: names it
- *   PS_ERR_MISMATCH  a rank started another operation, count, type or root: names it
+ *   PS_ERR_MISMATCH  ranks started different operations: says which started what
  *   PS_ERR_PROTOCOL  a rank sent what makes no sense: names it
  *   PS_ERR_NOMEM     a rank has no memory for what another one started or sent
  * Errors operation:
@@ -119,8 +124,8 @@ enum ps_algorithm {
     PS_ALGORITHM_HIERARCHICAL = 4 /* within hosts, then one rank of each host, then within hosts */
 };
 
-/* How a group is opened. Zeroed: all defaults. algorithm, segment_bytes and transport are the same on every rank: the
- * schedule follows from them (MISMATCH).
+/* How a group is opened. Zeroed: all defaults. algorithm and segment_bytes are the same on every rank: the schedule
+ * follows from them (MISMATCH). timeout_ms may differ: the shortest ends an operation for all.
  *
  * Since: 0.1 */
 struct ps_group_options {
@@ -134,8 +139,8 @@ struct ps_group_options {
     const char *listen; /* "host:port" where this rank listens; NULL: TF_CONFIG's own address of this worker when
                            the cluster has one, else a free port of the address by which the meeting is reached */
     enum ps_algorithm algorithm;
-    size_t segment_bytes; /* largest message, 64 to 4,194,304; 0: chosen */
-    enum ps_transport transport;
+    size_t segment_bytes;        /* largest message, 64 to 4,194,304; 0: chosen */
+    enum ps_transport transport; /* two ranks of a host share memory when both have PS_TRANSPORT_AUTO */
     int progress_thread; /* nonzero: a hidden thread drives the network, so that communication overlaps computing */
     uint32_t spin_us;    /* poll this long before sleeping while waiting, microseconds, whatever comes */
     uint32_t adaptive_spin_us; /* poll up to this long before sleeping, where that has lately paid; as a client's */
@@ -175,7 +180,7 @@ typedef struct ps_work ps_work;
  *   PS_ERR_CLUSTER      somebody of another cluster, or of another number of workers
  *   PS_ERR_TASK_TAKEN   two live workers of one index
  *   PS_ERR_UNREACHABLE  where they meet
- *   PS_ERR_VERSION      another version of the protocol
+ *   PS_ERR_VERSION      another version of the protocol, or of the library where operations have other messages
  *   PS_ERR_PROTOCOL     something else answers, or sent what makes no sense
  *   PS_ERR_CONFIG       no shards and no addresses; this process is no worker; a file of TLS or of a token cannot be
  *                       used
@@ -352,7 +357,9 @@ PS_API enum ps_err ps_group_barrier(ps_group *group, ps_work **work, struct ps_e
 /* Send elements to one rank, or receive them from one.
  *
  * Only those two ranks start it, so these are not in the order of the group's operations: the k-th send from a to b
- * goes to the k-th receive at b from a, and their counts and types must agree (MISMATCH).
+ * goes to the k-th receive at b from a, and their counts and types must agree (MISMATCH). A send is done when its
+ * receive has been started, however little it sends: two ranks that each send to the other first, and wait, wait for
+ * ever; of such a pair one starts its send with a work.
  *
  * Parameters:
  *   buffer  [count], read by the send, written by the receive

@@ -81,7 +81,9 @@
     X(GROUP_NEVER_LATE,     "an operation's deadline is not looked at")                                                \
     X(GROUP_PONG_DEAF,      "answers to pings are not counted")                                                        \
     X(GROUP_NOT_CUT,        "links keep what a group that has failed had given them")                                  \
-    X(GROUP_TAKEN_IS_SENT,  "a message is done when it is handed to its link, which still reads it")
+    X(GROUP_TAKEN_IS_SENT,  "a message is done when it is handed to its link, which still reads it")                   \
+    X(GROUP_ENDS_UNHEARD,   "an operation ends well before all peers have announced it")                               \
+    X(GROUP_ENDS_EARLY,     "ranks with which an operation exchanges no data are not waited for")
 /* clang-format on */
 
 enum mutation {

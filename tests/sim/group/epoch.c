@@ -166,6 +166,7 @@ epoch_greet(struct link_end *l, enum msg_type type)
                             .rank = e->rank,
                             .ranks = e->ranks,
                             .to = l->rank,
+                            .rules = GROUP_RULES,
                             .cluster = "cluster",
                             .name = "group"};
 

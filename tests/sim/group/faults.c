@@ -214,8 +214,10 @@ group_faults_explains(const struct group_world *w, const struct epoch *e, const 
         return (named && (code == PS_ERR_TIMEOUT || code == PS_ERR_CLOSED)) || f->a == e->member->task;
     case FAULT_NONSENSE: /* the receiver closes, and the sender may be the first to report that */
         return (named && code == PS_ERR_PROTOCOL) || code == PS_ERR_CLOSED;
-    case FAULT_OTHER: /* the majority is right: of at least three members with a vote, one of which is wrong */
-        return code == PS_ERR_MISMATCH && (named || e->ranks < 3 || f->pair || faults_within(w, e) > 1);
+    case FAULT_OTHER: /* of at least three members with a vote, one of which is wrong, it is named; else nobody is */
+        if (code != PS_ERR_MISMATCH || faults_within(w, e) > 1)
+            return code == PS_ERR_MISMATCH;
+        return e->ranks < 3 || f->pair ? guilty == WORLD_NOBODY : named;
     case FAULT_KINDS:
         break;
     }
@@ -227,7 +229,9 @@ chaos_excuse(const struct group_world *w, const struct epoch *e, const struct ps
 {
     unsigned guilty;
 
-    if (sscanf(error->peer, "task %u", &guilty) != 1 || epoch_rank_of(e, guilty) == WORLD_NOBODY)
+    if (error->code == PS_ERR_MISMATCH && error->peer[0] == '\0')
+        guilty = WORLD_NOBODY;
+    else if (sscanf(error->peer, "task %u", &guilty) != 1 || epoch_rank_of(e, guilty) == WORLD_NOBODY)
         return "an error names nobody of the group";
     if (w->over && error->code != PS_ERR_PROTOCOL && error->code != PS_ERR_MISMATCH)
         return NULL; /* the others have finished and left */

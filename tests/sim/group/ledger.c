@@ -181,18 +181,13 @@ whole_result(const struct ledger_group *g, struct ledger_op *o, const struct gro
     return o->result;
 }
 
-/* Whether this rank's result holds the data of that one: never, if it gets nothing. */
+/* Whether that rank must have started the same for this one's to end well: all have, whatever the operation and its
+ * size; of messages those two that exchange them. */
 static bool
 depends_on(const struct group_job *j, uint32_t ranks, uint32_t rank, uint32_t other)
 {
-    if (j->kind == JOB_BARRIER)
-        return true;
-    if (job_out_bytes(j, ranks, rank) == 0 || job_in_bytes(j, ranks, other) == 0)
-        return false;
-    if (j->kind == JOB_BROADCAST)
-        return other == j->root;
     if (j->kind == JOB_SHIFT)
-        return other == (rank + ranks - 1) % ranks;
+        return other == (rank + ranks - 1) % ranks || other == (rank + 1) % ranks;
     return true;
 }
 

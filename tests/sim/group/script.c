@@ -187,17 +187,48 @@ group_script_start(struct world_member *m, struct task_work *t)
     epoch_perform(e);
 }
 
+/* Another job than the others start: it differs in one thing. False: in the one that was drawn it cannot. */
+static bool
+make_other(struct world_member *m, struct group_job *j)
+{
+    bool reduces = j->kind == JOB_ALL_REDUCE || j->kind == JOB_REDUCE_SCATTER || j->kind == JOB_REDUCE;
+    uint32_t ranks = m->now->ranks;
+
+    switch (sim_below(sim_of(m), 5)) {
+    case 0:
+        j->count += 1 + sim_below(sim_of(m), 3);
+        return j->kind != JOB_BARRIER;
+    case 1:
+        j->dtype = j->dtype == PS_F32 ? PS_I32 : PS_F32;
+        return j->kind != JOB_BARRIER;
+    case 2:
+        j->reduce = (enum ps_reduce)((j->reduce + 1) % (PS_MAX + 1));
+        return reduces;
+    case 3:
+        j->root = (j->root + 1) % ranks;
+        return ranks > 1 && (j->kind == JOB_BROADCAST || j->kind == JOB_REDUCE);
+    default:
+        if (j->kind == JOB_SHIFT)
+            return false;
+        j->kind = (enum job_kind)((j->kind + 1) % JOB_SHIFT);
+        if (j->kind == JOB_BARRIER)
+            j->count = 0;
+        return true;
+    }
+}
+
 /* A job with its data, in the next place. */
 static struct task_work *
 group_script_add(struct world_member *m, const struct group_job *j, const void *in)
 {
     struct task_work *t = &m->works[m->jobs++];
+    struct group_job other = *j;
 
     *t = (struct task_work){.job = *j, .op = m->ops++};
-    if (m->other && j->kind != JOB_BARRIER) {
+    if (m->other && make_other(m, &other)) {
+        t->job = other;
         m->other = false;
         chaos_other(m->world, m->task, j->kind == JOB_SHIFT);
-        t->job.count++;
         sim_trace(sim_of(m), "t%u starts another operation than the others", m->task);
         in = NULL;
     }
@@ -312,15 +343,14 @@ group_script_ended(const struct task_work *t)
 static enum ps_err
 group_script_collect(struct world_member *m, struct task_work *t)
 {
-    enum ps_err err = group_core_state(m->now->core, NULL), one;
+    bool pair = t->job.kind == JOB_SHIFT && m->now->ranks > 1;
+    enum ps_err err = t->work[pair] == NULL ? group_core_state(m->now->core, NULL) : PS_OK, one;
     struct ps_error e;
 
     for (int k = 0; k < 2; k++) {
         if (t->work[k] == NULL)
             continue;
-        if ((one = group_work_result(m->now->core, t->work[k], &e)) == PS_OK && (k == 1 || t->work[1] == NULL))
-            err = PS_OK;
-        else if (one != PS_OK)
+        if ((one = group_work_result(m->now->core, t->work[k], &e)) != PS_OK)
             err = one;
         group_work_free(m->now->core, t->work[k]);
     }

@@ -33,6 +33,8 @@ static const struct group_mutation_reach reach[] = {
     {MUTATION_GROUP_PONG_DEAF, GROUP_FAULTS_CUTS, false, 400},
     {MUTATION_GROUP_NOT_CUT, GROUP_FAULTS_LIES, true, 400},
     {MUTATION_GROUP_TAKEN_IS_SENT, GROUP_FAULTS_DELAYS, true, 20},
+    {MUTATION_GROUP_ENDS_UNHEARD, GROUP_FAULTS_DELAYS, false, 20},
+    {MUTATION_GROUP_ENDS_EARLY, GROUP_FAULTS_DELAYS, false, 20},
 };
 
 static_assert(ARRAY_LEN(reach) == MUTATION_GROUP_BUGS - MUTATION_BUGS, "each can be met somewhere");

@@ -107,11 +107,12 @@ fake_work(float *at, size_t len)
 }
 
 enum ps_err
-ps_group_all_reduce(ps_group *g, const void *in, void *out, size_t count, enum ps_dtype dtype, enum ps_reduce reduce,
-                    ps_work **work, struct ps_error *error)
+group_tagged_all_reduce(ps_group *g, uint64_t tag, const void *in, void *out, size_t count, enum ps_dtype dtype,
+                        enum ps_reduce reduce, ps_work **work, struct ps_error *error)
 {
     enum ps_err err;
 
+    ck_assert((tag & GROUP_TAG_HASH) != 0);
     ck_assert(g == group && in == out && dtype == PS_F32 && work != NULL && *work == NULL && fake.ranks > 1);
     if (fake.starts == 0)
         fake.base = in;

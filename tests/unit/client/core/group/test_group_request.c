@@ -166,8 +166,14 @@ START_TEST(a_signature_holds_what_all_must_agree_in)
     ck_assert_uint_eq(s.root, 2);
     ck_assert_uint_eq(s.reduce, 0);
     ask.op = PLAN_KEY_MERGE;
-    ask.encoding = PS_COMPRESS_INT8;
-    ck_assert_uint_eq(group_request_signature(&ask, &plan).reduce, PS_COMPRESS_INT8);
+    ask.encoding = PS_COMPRESS_BFLOAT16;
+    ask.elements = 1001;
+    ask.tag = 17;
+    s = group_request_signature(&ask, &plan);
+    ck_assert_uint_eq(s.encoding, PS_COMPRESS_BFLOAT16);
+    ck_assert_uint_eq(s.elements, 1001);
+    ck_assert_uint_eq(s.reduce, PS_MAX);
+    ck_assert_uint_eq(s.tag, 17);
     send.root = 0; /* each names the other */
     receive.root = RANK;
     s = group_request_signature(&send, &plan);

@@ -210,7 +210,11 @@ START_TEST(a_schedule_reads_as_what_it_does)
                                       .segment_bytes = 1024},
                "hierarchical, rank 2 of 3, broadcast of 4 elements of 2 bytes from 2, messages of up to 1024 bytes\n"
                "    0  send [0 4) of buffer to 1\n"
-               "    1  send [0 4) of buffer to 0\n");
+               "    1  send [0 4) of buffer to 0\n"
+               "    2  send [0 0) of buffer to 0\n"
+               "    3  receive [0 0) of buffer from 1\n"
+               "    4  send [0 0) of buffer to 1; after 3\n"
+               "    5  receive [0 0) of buffer from 0; after 3\n");
     check_text(&(struct plan_request){.op = PLAN_BARRIER, .ranks = 3, .size = 1, .algorithm = PS_ALGORITHM_RING},
                "ring, rank 0 of 3, barrier\n"
                "    0  send [0 0) of out to 1\n"
