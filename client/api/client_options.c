@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/api/choose_transport.h"
 #include "client/api/client_state.h"
 #include "common/core/codec/codec.h"
 #include "common/core/model/age.h"
@@ -59,20 +60,6 @@ client_options_check(const struct ps_client_options *o, const ps_cluster *cluste
     return check_age(o, e);
 }
 
-/* The environment's choice, for programs that make none. */
-static enum ps_err
-choose_transport(struct ps_client_options *o, struct ps_error *e)
-{
-    const char *text = getenv("PSD_TRANSPORT");
-
-    if (o->transport != PS_TRANSPORT_AUTO || text == NULL || strcmp(text, "auto") == 0)
-        return PS_OK;
-    if (strcmp(text, "tcp") != 0)
-        return ps_fail(e, PS_ERR_CONFIG, "PSD_TRANSPORT is '%.40s'; it may be auto or tcp", text);
-    o->transport = PS_TRANSPORT_TCP;
-    return PS_OK;
-}
-
 static enum ps_err
 take_credentials(ps_client *c, struct ps_error *e)
 {
@@ -92,7 +79,7 @@ client_options_take(ps_client *c, const ps_cluster *cluster, const struct ps_cli
 
     if (options != NULL)
         *o = *options;
-    if ((err = choose_transport(o, e)) != PS_OK || (err = take_credentials(c, e)) != PS_OK) {
+    if ((err = choose_transport(&o->transport, e)) != PS_OK || (err = take_credentials(c, e)) != PS_OK) {
         o->job = o->congestion = NULL; /* the caller's */
         return err;
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/api/choose_transport.h"
 #include "client/api/trace_recorder.h"
 #include "client/group/group_state.h"
 #include "common/net/conn_credentials.h"
@@ -220,6 +221,7 @@ take_options(ps_group *g, const char *cluster_name, const struct ps_group_option
 {
     struct ps_group_options *o = &g->options;
     struct credentials_wanted wanted;
+    enum ps_err err;
     bool copied;
 
     if (options != NULL)
@@ -242,6 +244,8 @@ take_options(ps_group *g, const char *cluster_name, const struct ps_group_option
     if (!copied || g->cluster_name == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
     g->acceptor.credentials = &g->credentials;
+    if ((err = choose_transport(&o->transport, e)) != PS_OK)
+        return err;
     return credentials_open(&g->credentials, &wanted, true, e);
 }
 

@@ -58,6 +58,8 @@ open_group(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
         options.name = s->options.client.job;
     if (options.timeout_ms == 0)
         options.timeout_ms = s->options.client.timeout_ms;
+    if (options.transport == PS_TRANSPORT_AUTO)
+        options.transport = s->options.client.transport;
     if (options.settle_ms == 0)
         options.settle_ms = SETTLE_MS;
     if (options.ranks_min != 0)

@@ -9,6 +9,7 @@
 
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/train.h"
+#include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
 #include "tests/system/digits_fixture.h"
 #include "tests/unit/kits/check_main.h"
@@ -234,6 +235,58 @@ work_by_hand(const ps_cluster *cluster, struct mirrored_left *mine, const void *
     return err;
 }
 
+/* Memory that this process shares with others. */
+static unsigned
+shared_maps(void)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned n = 0;
+
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        n += strstr(line, "/memfd:") != NULL;
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+enum mirrored_transport { BY_DEFAULT, BY_ENVIRONMENT, BY_OPTION_OF_CLIENT, BY_OPTION_OF_GROUP, BY_ALL };
+
+static enum ps_err
+open_with_transport(const ps_cluster *cluster, struct mirrored_left *mine, const void *arg, struct ps_error *e)
+{
+    enum mirrored_transport how = *(const enum mirrored_transport *)arg;
+    struct ps_group_options group = {.transport = how == BY_OPTION_OF_GROUP ? PS_TRANSPORT_TCP : PS_TRANSPORT_AUTO};
+    struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}};
+    struct ps_strategy_options options = {.cluster = cluster, .rows = 60, .batch = 20, .group = &group};
+    ps_strategy *s;
+    enum ps_err err;
+
+    if (how == BY_OPTION_OF_CLIENT)
+        options.client.transport = PS_TRANSPORT_TCP;
+    if (how == BY_ENVIRONMENT)
+        setenv("PSD_TRANSPORT", "tcp", 1);
+    if ((err = ps_strategy_open("multi_worker_mirrored", &options, &s, e)) != PS_OK)
+        return err;
+    if ((err = ps_optimizer_parse("sgd", &spec.optimizer, e)) == PS_OK &&
+        (err = ps_strategy_variable(s, &spec, e)) == PS_OK)
+        err = ps_strategy_start(s, e);
+    mine->len = shared_maps();
+    ps_strategy_close(s);
+    return err;
+}
+
+START_TEST(who_does_not_want_shared_memory_has_none)
+{
+    for (enum mirrored_transport how = BY_DEFAULT; how < BY_ALL; how++) {
+        mirrored_run(2, open_with_transport, &how, 0);
+        for (uint32_t i = 0; i < 2; i++)
+            ck_assert_msg((left[i].len > 0) == (how == BY_DEFAULT), "case %d: worker %u shares %zu", (int)how, i,
+                          (size_t)left[i].len);
+    }
+}
+END_TEST
+
 /* Nothing of the step that is done again is in the workers' residuals. */
 START_TEST(a_step_that_was_broken_off_leaves_nothing_behind)
 {
@@ -297,6 +350,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(tc, mirrored_setup, mirrored_teardown);
     tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, who_does_not_want_shared_memory_has_none);
     tcase_add_loop_test(tc, every_encoding_is_as_accurate_as_float32, 0, 2);
     tcase_add_loop_test(tc, the_same_seed_gives_the_same_bits_in_every_run, 0, ARRAY_LEN(codecs));
     tcase_add_loop_test(tc, a_step_that_was_broken_off_leaves_nothing_behind, 0, ARRAY_LEN(codecs));

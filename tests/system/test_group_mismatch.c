@@ -272,6 +272,37 @@ START_TEST(one_rank_without_shared_memory_is_no_difference)
 }
 END_TEST
 
+static void
+has_sockets(ps_group *g, void *arg)
+{
+    (void)arg;
+    need(strcmp(ps_group_transport(g, 1 - ps_group_rank(g)), "tcp") == 0);
+    need_ok(ps_group_barrier(g, NULL, &error));
+}
+
+START_TEST(the_environment_turns_shared_memory_off)
+{
+    struct ranks r;
+
+    setenv("PSD_TRANSPORT", "tcp", 1);
+    ranks_start(&r, 2, 0, NULL, has_sockets, NULL);
+    ranks_end(&r);
+}
+END_TEST
+
+START_TEST(an_unknown_word_in_the_environment_is_refused)
+{
+    ps_cluster *cluster;
+    ps_group *g;
+
+    setenv("PSD_TRANSPORT", "pigeon", 1);
+    ck_assert_int_eq(ps_cluster_from_list("127.0.0.1:7000", 1, 0, &cluster, &error), PS_OK);
+    ck_assert_int_eq(ps_group_open(cluster, NULL, &g, &error), PS_ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(error.text, "PSD_TRANSPORT is 'pigeon'"));
+    ps_cluster_free(cluster);
+}
+END_TEST
+
 static Suite *
 mismatch_suite(void)
 {
@@ -282,6 +313,8 @@ mismatch_suite(void)
     tcase_add_loop_test(t, each_rank_is_told_by_the_call_in_which_they_differ, 0, DIFFERING);
     tcase_add_test(t, a_send_that_differs_from_its_receive_fails_as_well);
     tcase_add_test(t, one_rank_without_shared_memory_is_no_difference);
+    tcase_add_test(t, the_environment_turns_shared_memory_off);
+    tcase_add_test(t, an_unknown_word_in_the_environment_is_refused);
     suite_add_tcase(s, t);
     return s;
 }

@@ -69,6 +69,9 @@ logistic_load(struct logistic_worker *w, struct ps_error *error)
         return err;
     w->train = parts[0];
     w->held_out = parts[1];
+    worker_define(&w->definition, ps_sparse_fingerprint(&w->train), o->epochs, o->seed);
+    worker_define_number(&w->definition, "rows", w->train.rows);
+    worker_define_number(&w->definition, "batch", o->batch);
     if ((err = ps_binary_fit(&w->train, &w->binary, error)) != PS_OK)
         return err;
     return check_labels(w, error);
@@ -81,9 +84,6 @@ logistic_scale(struct logistic_worker *w, struct ps_error *error)
     struct ps_scaling scaling = {0};
     enum ps_err err;
 
-    worker_define(&w->definition, ps_sparse_fingerprint(&w->train), o->epochs, o->seed);
-    worker_define_number(&w->definition, "rows", w->train.rows);
-    worker_define_number(&w->definition, "batch", o->batch);
     if ((err = ps_sparse_scaling_fit(&w->train, &scaling, error)) != PS_OK)
         return err;
     if ((err = ps_sparse_scale(&w->train, &scaling, error)) == PS_OK)

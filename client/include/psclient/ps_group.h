@@ -140,7 +140,8 @@ struct ps_group_options {
                            the cluster has one, else a free port of the address by which the meeting is reached */
     enum ps_algorithm algorithm;
     size_t segment_bytes;        /* largest message, 64 to 4,194,304; 0: chosen */
-    enum ps_transport transport; /* two ranks of a host share memory when both have PS_TRANSPORT_AUTO */
+    enum ps_transport transport; /* default PS_TRANSPORT_AUTO, or what PSD_TRANSPORT in the environment says, auto or
+                                    tcp. Two ranks of a host share memory when both have AUTO */
     int progress_thread; /* nonzero: a hidden thread drives the network, so that communication overlaps computing */
     uint32_t spin_us;    /* poll this long before sleeping while waiting, microseconds, whatever comes */
     uint32_t adaptive_spin_us; /* poll up to this long before sleeping, where that has lately paid; as a client's */
@@ -183,7 +184,7 @@ typedef struct ps_work ps_work;
  *   PS_ERR_VERSION      another version of the protocol, or of the library where operations have other messages
  *   PS_ERR_PROTOCOL     something else answers, or sent what makes no sense
  *   PS_ERR_CONFIG       no shards and no addresses; this process is no worker; a file of TLS or of a token cannot be
- *                       used
+ *                       used; PSD_TRANSPORT is neither auto nor tcp
  *   PS_ERR_INVALID      an option is not valid, or cluster or out is NULL
  *   PS_ERR_CANCELLED    ps_interrupt()
  *   PS_ERR_LIMIT        more than PS_GROUP_RANKS_MAX workers

@@ -144,7 +144,8 @@ struct ps_strategy_options {
      * (the same at all of them), where there are any. */
     struct ps_client_options client;
     const struct ps_group_options *group; /* multi_worker_mirrored: ps_group.h. NULL: all defaults, which are here: name
-                                             client.job; timeout_ms the client's; settle_ms 250 */
+                                             client.job; timeout_ms and transport the client's;
+                                             settle_ms 250 */
     struct ps_local_sgd local;
 
     int device_reduce; /* multi_worker_mirrored, nonzero: variables stay on the devices, and these reduce gradients

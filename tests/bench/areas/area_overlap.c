@@ -176,6 +176,8 @@ form_group(struct overlap_area_rank *r, int threaded)
     struct group_membership t = {.id = 0};
     struct ps_error e;
 
+    if (!settings->tcp)
+        unsetenv("PSD_TRANSPORT"); /* bench.c; this is a rank's process */
     if (group_new("bench", &o, &r->group[threaded], &e) || group_listen(r->group[threaded], "127.0.0.1:0", &e) ||
         group_membership_init(&t, ranks, &e))
         overlap_fail("group", &e);
