@@ -1,9 +1,10 @@
 /* Groups of real processes over loopback: every operation, type and size gives what it must, in and out of place, many
  * at once. Failures are in test_group_failure.c. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/core/reduce/reduce.h"
+#include "common/core/base/base.h"
 #include "tests/system/far_loopback.h"
 #include "tests/system/ranks.h"
 #include "tests/unit/kits/check_main.h"
@@ -61,8 +62,7 @@ group_fill(void *to, size_t n, size_t from, uint32_t rank, enum ps_dtype dtype, 
         group_put(to, i, dtype, input_at(rank, from + i, reduce));
 }
 
-/* MEAN is only asked of 2, 4 and 8 ranks for halves, where it is exact; else of float64 and integers by reduction of
- * the same kernels. */
+/* MEAN is not asked of halves: it is rounded with each rank. */
 static void
 fill_reduced(void *to, size_t n, size_t from, uint32_t ranks, enum ps_dtype dtype, enum ps_reduce reduce)
 {
@@ -77,10 +77,12 @@ fill_reduced(void *to, size_t n, size_t from, uint32_t ranks, enum ps_dtype dtyp
                     : reduce == PS_MAX   ? (x > value ? x : value)
                                          : value + x;
         }
+        if (reduce == PS_MEAN && dtype == PS_F32)
+            value = (double)((float)value / (float)ranks);
+        else if (reduce == PS_MEAN)
+            value /= ranks; /* integers toward zero, by group_put() */
         group_put(to, i, dtype, value);
     }
-    if (reduce == PS_MEAN)
-        reduce_divide(dtype, n, to, ranks);
 }
 
 /* ---- One operation ---- */
@@ -233,6 +235,89 @@ group_large(ps_group *g, void *arg)
     one_run(g, (struct one){.what = REDUCE, .count = 400009, .dtype = PS_F32, .root = 1, .reduce = PS_MIN});
 }
 
+/* ---- Means whose sum is too large ---- */
+
+/* Near the largest of each type, as bits of it: 60000, 3e38, 1.5e308, 2e9, 9e18. */
+static void
+put_large(enum ps_dtype dtype, int sign, void *to, size_t i)
+{
+    switch (dtype) {
+    case PS_F32:
+        ((float *)to)[i] = (float)sign * 3e38f;
+        return;
+    case PS_F64:
+        ((double *)to)[i] = sign * 1.5e308;
+        return;
+    case PS_F16:
+        ((uint16_t *)to)[i] = sign < 0 ? 0xfb53 : 0x7b53;
+        return;
+    case PS_BF16:
+        ((uint16_t *)to)[i] = sign < 0 ? 0xff62 : 0x7f62;
+        return;
+    case PS_I32:
+        ((int32_t *)to)[i] = sign * 2000000000;
+        return;
+    default:
+        ((int64_t *)to)[i] = sign * INT64_C(9000000000000000000);
+    }
+}
+
+/* Equal elements are their own mean; of float32 and float64 within what the sums of scaled ones are rounded by. */
+static void
+need_large(enum ps_dtype dtype, const void *is, const void *want, size_t n)
+{
+    for (size_t i = 0; dtype == PS_F32 && i < n; i++)
+        need(fabsf(((const float *)is)[i] / ((const float *)want)[i] - 1) < 1e-6f);
+    for (size_t i = 0; dtype == PS_F64 && i < n; i++)
+        need(fabs(((const double *)is)[i] / ((const double *)want)[i] - 1) < 1e-14);
+    need(dtype == PS_F32 || dtype == PS_F64 || memcmp(is, want, n * ps_dtype_size(dtype)) == 0);
+}
+
+static void
+large_means(ps_group *g, void *arg)
+{
+    static const size_t counts[] = {1, 5, 3000, 70001};
+    uint32_t ranks = ps_group_ranks(g), rank = ps_group_rank(g);
+    struct ps_error error;
+
+    (void)arg;
+    for (size_t c = 0; c < ARRAY_LEN(counts); c++)
+        for (int k = 0; k < 3 * PS_DTYPES; k++) {
+            enum ps_dtype dtype = (enum ps_dtype)(k / 3);
+            size_t n = counts[c], part = ps_group_part(n, ranks, rank);
+            uint8_t *in = group_buffer(n, 8), *out = group_buffer(n, 8);
+
+            for (size_t i = 0; i < n; i++)
+                put_large(dtype, k % 2 == 0 ? 1 : -1, in, i);
+            if (k % 3 == 0)
+                need_ok(ps_group_all_reduce(g, in, out, n, dtype, PS_MEAN, NULL, &error));
+            else if (k % 3 == 1)
+                need_ok(ps_group_reduce_scatter(g, in, out, n, dtype, PS_MEAN, NULL, &error));
+            else
+                need_ok(ps_group_reduce(g, in, out, n, dtype, PS_MEAN, ranks - 1, NULL, &error));
+            if (k % 3 != 2 || rank == ranks - 1)
+                need_large(dtype, out, in, k % 3 == 1 ? part : n);
+            free(in);
+            free(out);
+        }
+}
+
+/* Toward zero, of ranks that give 0, 1, 2 ... and -1, -2, ... */
+static void
+means_of_integers(ps_group *g, void *arg)
+{
+    int64_t ranks = ps_group_ranks(g), rank = ps_group_rank(g), sum = ranks * (ranks - 1) / 2;
+    int32_t x[2] = {(int32_t)rank, (int32_t)-rank - 1};
+    int64_t y[2] = {INT64_MAX - rank, INT64_MIN + rank};
+    struct ps_error error;
+
+    (void)arg;
+    need_ok(ps_group_all_reduce(g, x, x, 2, PS_I32, PS_MEAN, NULL, &error));
+    need(x[0] == sum / ranks && x[1] == -(sum + ranks) / ranks);
+    need_ok(ps_group_all_reduce(g, y, y, 2, PS_I64, PS_MEAN, NULL, &error));
+    need(y[0] == INT64_MAX - (sum + ranks - 1) / ranks && y[1] == INT64_MIN + (sum + ranks - 1) / ranks);
+}
+
 #define FLIGHT 60
 
 /* Many in flight, of all sizes, waited for in another order on each rank. */
@@ -366,6 +451,21 @@ START_TEST(every_algorithm_carries_large_ones)
 }
 END_TEST
 
+START_TEST(a_mean_of_large_numbers_is_right_though_their_sum_is_none)
+{
+    struct ps_group_options options = by_algorithm[_i % 5];
+
+    options.transport = transport_of(_i % 2);
+    group_run_ranks(2 + (uint32_t)_i % 4, _i % 3, &options, large_means, NULL);
+}
+END_TEST
+
+START_TEST(means_of_integers_are_exact_and_rounded_toward_zero)
+{
+    group_run_ranks(2 + (uint32_t)_i, 0, NULL, means_of_integers, NULL);
+}
+END_TEST
+
 START_TEST(many_are_in_flight_and_waited_for_in_any_order)
 {
     uint64_t seed = test_seed() + (uint64_t)_i;
@@ -471,6 +571,8 @@ group_make(void)
     tcase_set_timeout(t, 280);
     tcase_add_loop_test(t, every_operation_and_type_gives_what_it_must, 0, 10);
     tcase_add_loop_test(t, every_algorithm_carries_large_ones, 0, 5);
+    tcase_add_loop_test(t, a_mean_of_large_numbers_is_right_though_their_sum_is_none, 0, 20);
+    tcase_add_loop_test(t, means_of_integers_are_exact_and_rounded_toward_zero, 0, 4);
     tcase_add_loop_test(t, many_are_in_flight_and_waited_for_in_any_order, 0, 6);
     tcase_add_loop_test(t, ranks_of_one_machine_share_memory_unless_told_otherwise, 0, 2);
     tcase_add_test(t, ranks_whose_connections_come_from_elsewhere_share_no_memory);

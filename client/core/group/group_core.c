@@ -28,18 +28,61 @@ work_number(struct group_core *c, struct group_work *w, const struct group_reque
     }
 }
 
-enum ps_err
-group_core_start(struct group_core *c, const struct group_request *ask, uint64_t now_ms, struct group_work **out,
-                 struct ps_error *e)
+/* By which key a schedule is found for it, and whether its buffers are one. */
+static struct plan_key
+work_key(const struct group_core *c, const struct group_request *ask, bool in_place)
 {
+    bool parts = group_mean_has_parts(c, ask);
     struct plan_key key = {.count = ask->count,
                            .segment_bytes = c->config.segment_bytes,
                            .root = ask->root,
                            .op = ask->op,
-                           .size = (uint8_t)ps_dtype_size(ask->dtype),
+                           .size = (uint8_t)(ps_dtype_size(ask->dtype) * (parts ? 2 : 1)),
                            .algorithm = (uint8_t)c->config.algorithm};
-    struct group_work *w;
+
+    if (in_place || parts)
+        key.flags |= PLAN_KEY_IN_PLACE;
+    if (ask->reduce == PS_MEAN && !parts && !reduce_mean_is_kept(ask->dtype, c->config.ranks))
+        key.flags |= PLAN_KEY_MEAN;
+    if (ask->op == PLAN_KEY_MERGE)
+        key.segment_bytes = ask->piece * key.size;
+    return key;
+}
+
+/* A work by this schedule, which it has a reference to, with the caller's buffers. NULL: no memory. */
+static struct group_work *
+work_make(struct group_core *c, const struct group_request *ask, struct plan_schedule *a)
+{
+    struct group_work *w = group_work_new(c, a);
+
+    if (w == NULL) {
+        plan_schedule_put(&c->schedules, a);
+        return NULL;
+    }
+    w->signature = group_request_signature(ask, &a->plan);
+    w->buffer[PLAN_IN] = (uint8_t *)ask->in;
+    w->buffer[PLAN_OUT] = ask->out;
+    w->dtype = ask->dtype;
+    w->reduce = ask->reduce;
+    w->merge = ask->merge;
+    w->merge_arg = ask->merge_arg;
+    w->size = a->key.size;
+    w->lanes = w->size / (uint32_t)ps_dtype_size(ask->dtype);
+    w->start_ms = c->now_ms;
+    w->deadline_ms = c->now_ms + c->config.timeout_ms;
+    if (!group_mean_has_parts(c, ask) || group_mean_begin(w, ask))
+        return w;
+    group_work_drop(c, w);
+    return NULL;
+}
+
+enum ps_err
+group_core_start(struct group_core *c, const struct group_request *ask, uint64_t now_ms, struct group_work **out,
+                 struct ps_error *e)
+{
     struct plan_schedule *a;
+    struct group_work *w;
+    struct plan_key key;
     bool in_place;
     enum ps_err err;
 
@@ -52,25 +95,11 @@ group_core_start(struct group_core *c, const struct group_request *ask, uint64_t
         return ps_fail(e, PS_ERR_CANCELLED, "the group is being closed");
     if (c->works >= PS_GROUP_WORKS_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "%u operations of the group are in flight; that is the most", c->works);
-    key.flags = (in_place ? PLAN_KEY_IN_PLACE : 0) | (ask->reduce == PS_MEAN ? PLAN_KEY_MEAN : 0);
-    if (ask->op == PLAN_KEY_MERGE)
-        key.segment_bytes = ask->piece * key.size;
+    key = work_key(c, ask, in_place);
     if ((err = plan_schedule_get(&c->schedules, &key, &a, e)) != PS_OK)
         return err;
-    if ((w = group_work_new(c, a)) == NULL) {
-        plan_schedule_put(&c->schedules, a);
+    if ((w = work_make(c, ask, a)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for an operation");
-    }
-    w->signature = group_request_signature(ask, &a->plan);
-    w->buffer[PLAN_IN] = (uint8_t *)ask->in;
-    w->buffer[PLAN_OUT] = ask->out;
-    w->dtype = ask->dtype;
-    w->reduce = ask->reduce;
-    w->merge = ask->merge;
-    w->merge_arg = ask->merge_arg;
-    w->size = key.size;
-    w->start_ms = now_ms;
-    w->deadline_ms = now_ms + c->config.timeout_ms;
     work_number(c, w, ask);
     group_work_link(c, w);
     if (c->dispute.active && group_id_lane(w->id) == GROUP_LANE_ALL)

@@ -4,6 +4,7 @@
  *     group_send.c        frames out, until the links have taken them
  *     group_work_table.c  operations: their memory, by number, until nobody needs them
  *     group_work_run.c    carrying out steps: what is ready, what came in
+ *     group_mean.c        means of integers
  *     group_out.c         what goes out of it, and when
  *     group_fail.c        which rank is guilty, and notifying the others: ends, aborts, deadlines
  *     group_vote.c        which rank started something else
@@ -41,7 +42,8 @@ struct group_work {
     uint8_t *buffer[3]; /* by enum plan_buffer */
     enum ps_dtype dtype;
     enum ps_reduce reduce;
-    uint32_t size;                           /* bytes of an element */
+    uint32_t size;                           /* bytes of an element of the plan */
+    uint32_t lanes;                          /* of the type, in one of those: 2 for the parts of a mean, else 1 */
     uint32_t (*merge)(void *arg, size_t at); /* group_request */
     void *merge_arg;
     uint64_t start_ms, deadline_ms;
@@ -53,6 +55,11 @@ struct group_work {
     uint32_t stack_len, marks_len;
     bool done, freed, disputed;
     enum ps_err result;
+    struct {
+        void *parts; /* NULL: it has none. mean_parts.h, of all elements: the plan's buffers */
+        void *out;   /* the caller's: [len] elements, from `at` on of the whole */
+        size_t at, len;
+    } mean;
     struct group_work *hash_next;
     struct group_work *prev, *next; /* core->running or ->ended, in the order of starting */
 
@@ -150,6 +157,9 @@ void group_sends_free(struct group_core *c); /* all of them: no link has any */
 /* Memory for one by this schedule, zeroed where it must be, with its scratch. NULL: out of memory. */
 struct group_work *group_work_new(struct group_core *c, struct plan_schedule *a);
 
+/* Give its memory back, and its reference to the schedule: nobody finds it, or ever has. */
+void group_work_drop(struct group_core *c, struct group_work *w);
+
 /* It has its number: it is found by it, and runs. */
 void group_work_link(struct group_core *c, struct group_work *w);
 
@@ -162,6 +172,17 @@ void group_work_end(struct group_core *c, struct group_work *w, enum ps_err resu
 /* Give back what nobody needs any more. */
 void group_work_settle(struct group_core *c, struct group_work *w);
 void group_works_free(struct group_core *c); /* all of them, in any case */
+
+/* ---- group_mean.c ---- */
+
+/* Whether what is asked for is a mean of integers, which is carried out as the sum of their parts. */
+bool group_mean_has_parts(const struct group_core *c, const struct group_request *ask);
+
+/* Makes the parts of the caller's elements: the plan's buffers. False: no memory. */
+bool group_mean_begin(struct group_work *w, const struct group_request *ask) PS_MUST_USE;
+
+/* All parts are added up: the caller gets the means. */
+void group_mean_end(struct group_work *w);
 
 /* ---- group_work_run.c ---- */
 

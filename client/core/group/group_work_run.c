@@ -57,6 +57,17 @@ work_merge(struct group_work *w, const struct plan_step *s)
 }
 
 static void
+work_reduce(const struct group_work *w, const struct plan_step *s, void *out, const void *a, const void *b)
+{
+    if (w->mean.parts != NULL)
+        reduce(w->dtype, PS_SUM, s->len * w->lanes, out, a, b);
+    else if (w->reduce == PS_MEAN)
+        reduce_mean(w->dtype, s->len, out, a, b, s->counts);
+    else
+        reduce(w->dtype, w->reduce, s->len, out, a, b);
+}
+
+static void
 run_local(struct group_work *w, uint32_t step)
 {
     const struct plan_step *s = &w->schedule->plan.step[step];
@@ -67,9 +78,9 @@ run_local(struct group_work *w, uint32_t step)
         if (from != to)
             memmove(to, from, s->len * w->size);
     } else if (s->len > 0 && s->kind == PLAN_REDUCE_LOCAL) {
-        reduce(w->dtype, w->reduce, s->len, to, to, group_buffer_at(w, s->source, s->source_offset));
+        work_reduce(w, s, to, to, group_buffer_at(w, s->source, s->source_offset));
     } else if (s->len > 0 && s->kind == PLAN_SCALE) {
-        reduce_divide(w->dtype, s->len, to, w->core->config.ranks);
+        reduce_mean_end(w->dtype, s->len, to, w->core->config.ranks);
     } else if (s->kind == PLAN_MERGE && !work_merge(w, s)) {
         return;
     }
@@ -90,12 +101,12 @@ take_message(struct group_work *w, uint32_t step, const void *payload)
         memcpy(to, payload, s->len * w->size);
         return true;
     }
-    if ((uintptr_t)payload % w->size != 0) { /* of 8 bytes, in a payload at a multiple of 4 */
+    if ((uintptr_t)payload % (w->size / w->lanes) != 0) { /* of 8 bytes, in a payload at a multiple of 4 */
         if ((aligned = malloc(s->len * w->size)) == NULL)
             return false;
         payload = memcpy(aligned, payload, s->len * w->size);
     }
-    reduce(w->dtype, w->reduce, s->len, to, group_buffer_at(w, s->source, s->source_offset), payload);
+    work_reduce(w, s, to, group_buffer_at(w, s->source, s->source_offset), payload);
     free(aligned);
     return true;
 }
@@ -157,8 +168,10 @@ work_advance(struct group_core *c, struct group_work *w)
             work_check_peer(c, w, k);
         }
     }
-    if (!w->done && !w->disputed && w->left == 0 && (w->unheard == 0 || MUTATION(GROUP_ENDS_UNHEARD)))
-        group_work_end(c, w, PS_OK);
+    if (w->done || w->disputed || w->left > 0 || (w->unheard > 0 && !MUTATION(GROUP_ENDS_UNHEARD)))
+        return;
+    group_mean_end(w);
+    group_work_end(c, w, PS_OK);
 }
 
 /* Take what the peer sent of it before it was started here. False: it has started something else. */

@@ -66,14 +66,15 @@ group_work_new(struct group_core *c, struct plan_schedule *a)
     return w;
 }
 
-static void
-work_table_drop(struct group_core *c, struct group_work *w)
+void
+group_work_drop(struct group_core *c, struct group_work *w)
 {
     struct plan_schedule *a = w->schedule;
 
     for (uint32_t k = 0; k < a->peers_len; k++)
         group_kept_clear(&w->sides[k].kept);
     give_scratch(c, a, w->buffer[PLAN_SCRATCH], scratch_bytes(a));
+    free(w->mean.parts);
     if (a->spare == NULL)
         a->spare = w;
     else
@@ -154,7 +155,7 @@ group_work_settle(struct group_core *c, struct group_work *w)
     if (w->next != NULL)
         w->next->prev = w->prev;
     hash_remove(c, w);
-    work_table_drop(c, w);
+    group_work_drop(c, w);
 }
 
 bool
@@ -188,7 +189,7 @@ free_list(struct group_core *c, struct group_work *w)
 {
     for (struct group_work *next; w != NULL; w = next) {
         next = w->next;
-        work_table_drop(c, w);
+        group_work_drop(c, w);
     }
 }
 

@@ -32,7 +32,7 @@
  *     HIERARCHICAL   first within each host, then the hosts' sums as in RING or HALVING over the hosts in the order of
  *                    their lowest ranks, by size
  *
- * MEAN divides the sum of all, once.
+ * For a MEAN each reduction knows of how many ranks' elements its two operands are (reduce.h).
  *
  * No rank's plan ends before all ranks have begun theirs, whatever the operation, the root and the count: where the
  * data does not see to that by itself, empty messages behind it do, in the rounds of a barrier. Of two ranks that
@@ -40,6 +40,7 @@
 #ifndef CLIENT_CORE_PLAN_PLAN_H
 #define CLIENT_CORE_PLAN_PLAN_H
 
+#include "client/core/reduce/reduce.h"
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
 
@@ -51,8 +52,8 @@ enum plan_kind {
     PLAN_RECEIVE_REDUCE, /* receive, and buffer[offset ..] = reduce(source[source_offset ..], received) */
     PLAN_COPY,           /* buffer[offset ..] = source[source_offset ..] */
     PLAN_REDUCE_LOCAL,   /* buffer[offset ..] = reduce(buffer[offset ..], source[source_offset ..]) */
-    PLAN_SCALE, /* buffer[offset ..] divided by the number of ranks: MEAN, once for each element that goes on */
-    PLAN_MERGE  /* the caller makes the piece of buffer that begins at offset */
+    PLAN_SCALE,          /* buffer[offset ..], what is kept of all ranks' elements, becomes their mean (reduce.h) */
+    PLAN_MERGE           /* the caller makes the piece of buffer that begins at offset */
 };
 
 /* A broadcast's one buffer is PLAN_OUT. PLAN_OUT of a reduce is used at the root alone. */
@@ -67,6 +68,7 @@ struct plan_step {
     enum plan_buffer buffer, source;
     size_t offset, source_offset, len; /* elements */
     uint32_t needs[PLAN_NEEDS_MAX];    /* indices of earlier steps, or PLAN_NONE */
+    struct reduce_counts counts; /* where two are reduced, in the order above: of how many ranks' elements they are */
 };
 
 struct plan_request {
@@ -77,7 +79,7 @@ struct plan_request {
     size_t size;          /* bytes of one */
     bool in_place;        /* PLAN_IN and PLAN_OUT are the same memory (reduce-scatter, all-gather: at the offset that
                              ps_group.h says). Of this rank alone: no message depends on it */
-    bool mean;            /* PLAN_SCALE where it belongs */
+    bool mean;            /* of floats that are not the mean already in the end (reduce.h): PLAN_SCALE */
     enum ps_algorithm algorithm; /* AUTO: plan_choose() */
     size_t segment_bytes;        /* 0: plan_choose() */
     bool shared_memory;          /* between ranks of one host: other thresholds */

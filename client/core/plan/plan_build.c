@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the value of a cell lies. */
+/* Where the value of a cell lies, and how many ranks' elements it is the sum of. */
 struct build_place {
     enum plan_buffer buffer;
     uint32_t index; /* cell, or slot of scratch */
+    uint32_t sum;
 };
 
 /* The step that wrote a place last, and a list of those that have read it since. */
@@ -93,9 +94,9 @@ needs_prune(const struct plan_build *b, struct needs *needs)
 }
 
 static struct plan_step
-local_step(enum plan_kind kind)
+build_step(enum plan_kind kind, uint32_t peer)
 {
-    struct plan_step s = {.kind = kind, .peer = PLAN_NONE};
+    struct plan_step s = {.kind = kind, .peer = peer};
 
     for (int i = 0; i < PLAN_NEEDS_MAX; i++)
         s.needs[i] = PLAN_NONE;
@@ -107,7 +108,7 @@ static void
 needs_join(struct plan_build *b, struct needs *needs, uint32_t most)
 {
     while (needs->n > most && b->err == PS_OK) {
-        struct plan_step join = local_step(PLAN_COPY);
+        struct plan_step join = build_step(PLAN_COPY, PLAN_NONE);
 
         memcpy(join.needs, needs->step, sizeof join.needs);
         memmove(needs->step, needs->step + PLAN_NEEDS_MAX, (needs->n - PLAN_NEEDS_MAX) * sizeof *needs->step);
@@ -187,7 +188,8 @@ static void
 needs_of_reading(struct plan_build *b, struct build_place first, struct grid_run r, struct needs *needs)
 {
     for (uint32_t i = 0; i < r.to - r.from; i++) {
-        const struct build_touch *t = touch_of(b, (struct build_place){first.buffer, first.index + i});
+        const struct build_touch *t =
+            touch_of(b, (struct build_place){.buffer = first.buffer, .index = first.index + i});
 
         ps_assert(first.buffer != PLAN_SCRATCH || t->cell == r.from + i);
         needs_add(b, needs, t->writer);
@@ -199,7 +201,8 @@ static void
 needs_of_writing(struct plan_build *b, struct build_place first, struct grid_run r, struct needs *needs)
 {
     for (uint32_t i = 0; i < r.to - r.from; i++) {
-        const struct build_touch *t = touch_of(b, (struct build_place){first.buffer, first.index + i});
+        const struct build_touch *t =
+            touch_of(b, (struct build_place){.buffer = first.buffer, .index = first.index + i});
 
         if (t->readers == PLAN_NONE)
             needs_add(b, needs, t->writer);
@@ -212,7 +215,7 @@ static void
 touch_read(struct plan_build *b, struct build_place first, struct grid_run r, uint32_t step)
 {
     for (uint32_t i = 0; i < r.to - r.from && b->err == PS_OK; i++) {
-        struct build_touch *t = touch_of(b, (struct build_place){first.buffer, first.index + i});
+        struct build_touch *t = touch_of(b, (struct build_place){.buffer = first.buffer, .index = first.index + i});
 
         b->reader = build_grown(b, b->reader, b->readers, &b->readers_max, sizeof *b->reader);
         if (b->err != PS_OK)
@@ -226,33 +229,40 @@ static void
 touch_write(struct plan_build *b, struct build_place first, struct grid_run r, uint32_t step)
 {
     for (uint32_t i = 0; i < r.to - r.from && b->err == PS_OK; i++) {
-        struct build_place p = {first.buffer, first.index + i};
+        struct build_place p = {first.buffer, first.index + i, first.sum};
 
         *touch_of(b, p) = (struct build_touch){.writer = step, .readers = PLAN_NONE, .cell = r.from + i};
         b->at[r.from + i] = p;
     }
 }
 
-/* A message's cells lie in a row. */
+/* A message's cells lie in a row, and are sums of as many. */
 static struct build_place
 build_place_of(const struct plan_build *b, struct grid_run r)
 {
     for (uint32_t c = r.from; c < r.to; c++)
-        ps_assert(b->at[c].buffer == b->at[r.from].buffer && b->at[c].index - b->at[r.from].index == c - r.from);
+        ps_assert(b->at[c].buffer == b->at[r.from].buffer && b->at[c].index - b->at[r.from].index == c - r.from &&
+                  b->at[c].sum == b->at[r.from].sum);
     return b->at[r.from];
 }
 
-/* One step on one message: reads what it reads at *source, writes *to; either may be NULL. */
+/* Two sums become one. */
+static struct reduce_counts
+counts_for(const struct plan_build *b, uint32_t own, uint32_t other)
+{
+    ps_assert(own >= 1 && other >= 1 && own + other <= b->ask->ranks);
+    return (struct reduce_counts){(uint16_t)own, (uint16_t)other};
+}
+
+/* One step on one message: reads what it reads at *source, writes *to; either may be NULL. s: kind, peer, counts. */
 static void
-step_on(struct plan_build *b, enum plan_kind kind, uint32_t peer, struct grid_run r, const struct build_place *source,
+step_on(struct plan_build *b, struct plan_step s, struct grid_run r, const struct build_place *source,
         const struct build_place *to)
 {
-    struct plan_step s = local_step(kind);
     struct needs needs = {0};
     uint32_t step;
 
     ps_assert(b->slots == 0 || r.to - r.from == 1);
-    s.peer = peer;
     s.len = plan_grid_len(&b->grid, r);
     if (source != NULL) {
         s.buffer = s.source = source->buffer;
@@ -296,31 +306,41 @@ build_send(struct plan_build *b, uint32_t peer, struct grid_run r)
     while (build_next(b, &r, &m)) {
         struct build_place from = build_place_of(b, m);
 
-        step_on(b, PLAN_SEND, peer, m, &from, NULL);
+        step_on(b, build_step(PLAN_SEND, peer), m, &from, NULL);
     }
 }
 
 void
-build_receive(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to)
+build_receive_sum(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to, uint32_t sum)
 {
     struct grid_run m;
 
     while (build_next(b, &r, &m)) {
         struct build_place place = build_place_new(b, to, m.from);
 
-        step_on(b, PLAN_RECEIVE, peer, m, NULL, &place);
+        place.sum = sum;
+        step_on(b, build_step(PLAN_RECEIVE, peer), m, NULL, &place);
     }
 }
 
 void
-build_receive_reduce(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to)
+build_receive(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to)
+{
+    build_receive_sum(b, peer, r, to, b->ask->ranks);
+}
+
+void
+build_receive_reduce(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to, uint32_t sum)
 {
     struct grid_run m;
 
     while (build_next(b, &r, &m)) {
         struct build_place from = build_place_of(b, m), place = build_place_new(b, to, m.from);
+        struct plan_step s = build_step(PLAN_RECEIVE_REDUCE, peer);
 
-        step_on(b, PLAN_RECEIVE_REDUCE, peer, m, &from, &place);
+        s.counts = counts_for(b, from.sum, sum);
+        place.sum = from.sum + sum;
+        step_on(b, s, m, &from, &place);
     }
 }
 
@@ -332,11 +352,12 @@ build_copy(struct plan_build *b, struct grid_run r, enum plan_buffer to)
     while (build_next(b, &r, &m)) {
         struct build_place from = build_place_of(b, m), place = build_place_new(b, to, m.from);
 
+        place.sum = from.sum;
         if (touch_of(b, from) != touch_of(b, place))
-            step_on(b, PLAN_COPY, PLAN_NONE, m, &from, &place);
+            step_on(b, build_step(PLAN_COPY, PLAN_NONE), m, &from, &place);
         else
             for (uint32_t c = m.from; c < m.to; c++)
-                b->at[c] = (struct build_place){to, place.index + (c - m.from)};
+                b->at[c] = (struct build_place){to, place.index + (c - m.from), from.sum};
     }
 }
 
@@ -344,7 +365,7 @@ bool
 build_lies_in(const struct plan_build *b, struct grid_run r, enum plan_buffer where)
 {
     return b->err == PS_OK && r.from < r.to &&
-           touch_of(b, b->at[r.from]) == touch_of(b, (struct build_place){where, r.from});
+           touch_of(b, b->at[r.from]) == touch_of(b, (struct build_place){.buffer = where, .index = r.from});
 }
 
 void
@@ -353,9 +374,12 @@ build_reduce_local(struct plan_build *b, struct grid_run r, enum plan_buffer sou
     struct grid_run m;
 
     while (build_next(b, &r, &m)) {
-        struct build_place from = {source, m.from}, to = build_place_of(b, m);
+        struct build_place from = {source, m.from, 1}, to = build_place_of(b, m);
+        struct plan_step s = build_step(PLAN_REDUCE_LOCAL, PLAN_NONE);
 
-        step_on(b, PLAN_REDUCE_LOCAL, PLAN_NONE, m, &from, &to);
+        s.counts = counts_for(b, to.sum, 1);
+        to.sum++;
+        step_on(b, s, m, &from, &to);
     }
 }
 
@@ -367,17 +391,17 @@ build_scale(struct plan_build *b, struct grid_run r)
     while (b->ask->mean && build_next(b, &r, &m)) {
         struct build_place at = build_place_of(b, m);
 
-        step_on(b, PLAN_SCALE, PLAN_NONE, m, NULL, &at);
+        ps_assert(at.sum == b->ask->ranks);
+        step_on(b, build_step(PLAN_SCALE, PLAN_NONE), m, NULL, &at);
     }
 }
 
 uint32_t
 build_signal(struct plan_build *b, enum plan_kind kind, uint32_t peer, uint32_t need)
 {
-    struct plan_step s = local_step(kind);
+    struct plan_step s = build_step(kind, peer);
     struct needs needs = {0};
 
-    s.peer = peer;
     s.buffer = s.source = PLAN_OUT;
     needs_add(b, &needs, need);
     return step_add(b, &s, &needs);
@@ -397,6 +421,7 @@ void
 build_grid(struct plan_build *b, uint32_t pieces)
 {
     enum plan_buffer begin = b->ask->op == PLAN_BROADCAST ? PLAN_OUT : PLAN_IN;
+    bool reduces = b->ask->op != PLAN_BROADCAST && b->ask->op != PLAN_ALL_GATHER;
     size_t segment = MAX(b->plan->segment_bytes / b->ask->size, (size_t)1), cells;
 
     if ((b->err = plan_grid_make(&b->grid, b->ask->count, pieces, segment)) != PS_OK)
@@ -410,7 +435,7 @@ build_grid(struct plan_build *b, uint32_t pieces)
         return;
     }
     for (uint32_t c = 0; c < cells; c++) {
-        b->at[c] = (struct build_place){begin, c};
+        b->at[c] = (struct build_place){begin, c, reduces ? 1 : b->ask->ranks};
         for (int k = 0; k < 3; k++)
             b->touch[k][c] = (struct build_touch){.writer = PLAN_NONE, .readers = PLAN_NONE, .cell = PLAN_NONE};
     }

@@ -40,10 +40,12 @@ struct grid_run build_pieces(const struct plan_build *b, uint32_t from, uint32_t
 bool build_next(const struct plan_build *b, struct grid_run *rest, struct grid_run *message);
 
 /* Messages of a run, sent from where its cells are; received, they are in `to` afterwards. RECEIVE_REDUCE adds them to
- * where they are. */
+ * where they are. sum: how many ranks' elements the peer has added up in what comes; the builder knows it of this
+ * rank's own. Not that of all, where build_receive() is not the last word on a cell. */
 void build_send(struct plan_build *b, uint32_t peer, struct grid_run r);
 void build_receive(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to);
-void build_receive_reduce(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to);
+void build_receive_sum(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to, uint32_t sum);
+void build_receive_reduce(struct plan_build *b, uint32_t peer, struct grid_run r, enum plan_buffer to, uint32_t sum);
 
 /* They are in `to` afterwards; nothing happens where that is the same memory. */
 void build_copy(struct plan_build *b, struct grid_run r, enum plan_buffer to);
@@ -51,10 +53,10 @@ void build_copy(struct plan_build *b, struct grid_run r, enum plan_buffer to);
 /* Where they are is that memory; in place, PLAN_IN and PLAN_OUT are one. */
 bool build_lies_in(const struct plan_build *b, struct grid_run r, enum plan_buffer where);
 
-/* What `source` holds of them is added to where they are. */
+/* What `source` holds of them, this rank's own, is added to where they are. */
 void build_reduce_local(struct plan_build *b, struct grid_run r, enum plan_buffer source);
 
-/* Divided where they are, if a mean is asked for. */
+/* What is kept of all becomes the mean where it is, if one is asked for. */
 void build_scale(struct plan_build *b, struct grid_run r);
 
 /* An empty message, SEND or RECEIVE, after the step `need` (PLAN_NONE: at once). Returns its step. */

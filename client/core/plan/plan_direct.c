@@ -22,10 +22,10 @@ reduce_in_order(struct plan_build *b, struct grid_run r, enum plan_buffer own)
     const struct plan_request *a = b->ask;
 
     if (a->rank >= 2)
-        build_receive(b, 0, r, PLAN_OUT);
+        build_receive_sum(b, 0, r, PLAN_OUT, 1);
     for (uint32_t q = a->rank >= 2 ? 1 : 0; q < a->ranks; q++)
         if (q != a->rank)
-            build_receive_reduce(b, q, r, PLAN_OUT);
+            build_receive_reduce(b, q, r, PLAN_OUT, 1);
         else if (q >= 2)
             build_reduce_local(b, r, own);
     build_scale(b, r);

@@ -58,26 +58,56 @@ span_of(const struct plan_build *b, const struct halving *h, uint32_t v, uint32_
 }
 
 static uint32_t
+other_member(const struct halving *h)
+{
+    return h->second ? h->team->me - 1 : h->team->me + 1;
+}
+
+static uint32_t
 other_of_pair(const struct halving *h)
 {
-    return team_rank(h->team, h->second ? h->team->me - 1 : h->team->me + 1);
+    return team_rank(h->team, other_member(h));
+}
+
+/* How many ranks' elements are those of v of the m, before any round; of a pair, as far as it goes, together. */
+static uint32_t
+halving_sum(const struct halving *h, uint32_t v)
+{
+    return team_sum(h->team, halving_acting_rank(h, v), halving_acting_rank(h, v + 1));
+}
+
+static uint32_t
+halving_own_sum(const struct halving *h, uint32_t member)
+{
+    return team_sum(h->team, member, member + 1);
+}
+
+/* Those that v has added up when it exchanges with the one that is `half` away: all that came to it from farther. */
+static uint32_t
+halving_sum_before(const struct halving *h, uint32_t v, uint32_t half)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = v % (2 * half); i < h->m; i += 2 * half)
+        sum += halving_sum(h, i);
+    return sum;
 }
 
 /* The pair becomes one: the first has the sums of both. */
 static void
 halving_fold(struct plan_build *b, const struct halving *h, enum plan_buffer aside)
 {
-    uint32_t other = other_of_pair(h), middle = b->grid.pieces / 2;
+    uint32_t other = other_of_pair(h), middle = b->grid.pieces / 2, sum = halving_own_sum(h, other_member(h));
     struct grid_run low = build_pieces(b, 0, middle), high = build_pieces(b, middle, b->grid.pieces);
 
     if (h->second) {
         build_send(b, other, low);
-        build_receive_reduce(b, other, high, aside);
+        build_receive_reduce(b, other, high, aside, sum);
         build_send(b, other, high);
     } else {
         build_send(b, other, high);
-        build_receive_reduce(b, other, low, aside);
-        build_receive(b, other, high, aside);
+        build_receive_reduce(b, other, low, aside, sum);
+        build_receive_sum(b, other, high, aside, halving_sum(h, h->v));
     }
 }
 
@@ -90,7 +120,8 @@ halving_halve(struct plan_build *b, const struct halving *h, enum plan_buffer as
         uint32_t kept = h->v & ~(half - 1), other = team_rank(h->team, halving_acting_rank(h, h->v ^ half));
 
         build_send(b, other, span_of(b, h, kept ^ half, half));
-        build_receive_reduce(b, other, span_of(b, h, kept, half), half == 1 && !h->paired ? final : aside);
+        build_receive_reduce(b, other, span_of(b, h, kept, half), half == 1 && !h->paired ? final : aside,
+                             halving_sum_before(h, h->v ^ half, half));
     }
 }
 
@@ -123,14 +154,14 @@ exchange_all(struct plan_build *b, const struct halving *h)
     for (uint32_t m = h->m; m > 2; m /= 2)
         aside = !aside;
     if (h->paired)
-        build_receive_reduce(b, other, all, aside ? PLAN_OUT : PLAN_SCRATCH);
+        build_receive_reduce(b, other, all, aside ? PLAN_OUT : PLAN_SCRATCH, halving_own_sum(h, other_member(h)));
     else if (!aside && build_lies_in(b, all, PLAN_OUT))
         build_copy(b, all, PLAN_SCRATCH);
     for (uint32_t half = h->m / 2; half >= 1 && b->err == PS_OK; half /= 2, aside = !aside) {
         uint32_t to = team_rank(h->team, halving_acting_rank(h, h->v ^ half));
 
         build_send(b, to, all);
-        build_receive_reduce(b, to, all, aside ? PLAN_SCRATCH : PLAN_OUT);
+        build_receive_reduce(b, to, all, aside ? PLAN_SCRATCH : PLAN_OUT, halving_sum_before(h, h->v ^ half, half));
     }
     build_scale(b, all);
     if (h->paired)

@@ -13,8 +13,9 @@
 struct levels {
     struct plan_hosts hosts;
     uint32_t inside[PS_GROUP_RANKS_MAX], leader[PS_GROUP_RANKS_MAX];
-    struct plan_team host;    /* this rank's, its leader first */
-    struct plan_team leaders; /* hosts in their order; me only where leads */
+    uint32_t on_host[PS_GROUP_RANKS_MAX]; /* ranks, by place among the leaders */
+    struct plan_team host;                /* this rank's, its leader first */
+    struct plan_team leaders;             /* hosts in their order; me only where leads */
     bool leads;
 };
 
@@ -24,12 +25,16 @@ levels_find(const struct plan_request *a, bool rooted, struct levels *l)
 {
     uint32_t mine, first;
 
-    *l = (struct levels){.host = {.rank = l->inside}, .leaders = {.rank = l->leader}};
+    *l = (struct levels){.host = {.rank = l->inside}, .leaders = {.rank = l->leader, .sums = l->on_host}};
     hosts_find(a, &l->hosts);
     mine = l->hosts.of[a->rank];
     first = rooted ? l->hosts.of[a->root] : 0;
-    for (uint32_t r = a->ranks; r-- > 0;)
-        l->leader[(l->hosts.of[r] + l->hosts.n - first) % l->hosts.n] = r;
+    for (uint32_t r = a->ranks; r-- > 0;) {
+        uint32_t place = (l->hosts.of[r] + l->hosts.n - first) % l->hosts.n;
+
+        l->leader[place] = r;
+        l->on_host[place]++;
+    }
     if (rooted)
         l->leader[0] = a->root;
     l->leaders.n = l->hosts.n;
@@ -112,7 +117,8 @@ hierarchical_exchange(struct plan_build *b, const struct levels *l, enum plan_bu
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t p = 0; p < a->ranks; p++)
             if (l->hosts.of[p] == me)
-                build_receive_reduce(b, team_rank(&l->leaders, me + i), build_pieces(b, p, p + 1), aside);
+                build_receive_reduce(b, team_rank(&l->leaders, me + i), build_pieces(b, p, p + 1), aside,
+                                     l->on_host[(me + i) % n]);
 }
 
 static void

@@ -16,10 +16,15 @@ ring_reduce_scatter(struct plan_build *b, const struct plan_team *t, enum plan_b
 {
     uint32_t next = team_rank(t, t->me + 1), before = team_rank(t, t->me + t->n - 1);
 
+    uint32_t sum = 0;
+
     for (uint32_t round = 0; round + 1 < t->n && b->err == PS_OK; round++) {
+        uint32_t adds = (t->me + t->n - 1 - round) % t->n; /* the first to add to what comes now, and so to all later */
+
+        sum += team_sum(t, adds, adds + 1);
         build_send(b, next, ring_piece(b, t->me + 2 * t->n - 1 - round));
-        build_receive_reduce(b, before, ring_piece(b, t->me + 2 * t->n - 2 - round),
-                             round + 2 < t->n ? partial : final);
+        build_receive_reduce(b, before, ring_piece(b, t->me + 2 * t->n - 2 - round), round + 2 < t->n ? partial : final,
+                             sum);
     }
 }
 
@@ -87,7 +92,7 @@ ring_round(struct plan_build *b, uint32_t round, uint32_t slice, enum plan_buffe
         build_receive(b, before, got, PLAN_OUT);
         return;
     }
-    build_receive_reduce(b, before, got, last ? PLAN_OUT : partial);
+    build_receive_reduce(b, before, got, last ? PLAN_OUT : partial, round + 1);
     if (last)
         build_scale(b, got);
 }

@@ -6,6 +6,17 @@ team_rank(const struct plan_team *t, uint32_t member)
     return t->rank != NULL ? t->rank[member % t->n] : member % t->n;
 }
 
+uint32_t
+team_sum(const struct plan_team *t, uint32_t from, uint32_t to)
+{
+    uint32_t sum = 0;
+
+    ps_assert(from <= to && to <= t->n);
+    for (uint32_t member = from; member < to; member++)
+        sum += t->sums != NULL ? t->sums[member] : 1;
+    return sum;
+}
+
 void
 hosts_find(const struct plan_request *a, struct plan_hosts *h)
 {

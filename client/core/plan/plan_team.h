@@ -8,9 +8,13 @@
 struct plan_team {
     uint32_t n, me;
     const uint32_t *rank; /* NULL: all ranks in their order */
+    const uint32_t *sums; /* [n] how many ranks' elements a member has added up when it begins; NULL: its own */
 };
 
 uint32_t team_rank(const struct plan_team *t, uint32_t member); /* modulo n */
+
+/* How many ranks' elements the members [from, to) have when they begin. */
+uint32_t team_sum(const struct plan_team *t, uint32_t from, uint32_t to);
 
 /* The hosts of a group, numbered in the order of their lowest ranks. */
 struct plan_hosts {

@@ -58,7 +58,7 @@ what_put(struct text *t, const struct plan_request *a, const struct plan_step *s
         text_put(t, "reduce ");
         break;
     case PLAN_SCALE:
-        text_put(t, "divide by %u ", a->ranks);
+        text_put(t, "make the mean of %u of ", a->ranks);
         range_put(t, a, s->buffer, s->offset, s->len);
         return;
     case PLAN_MERGE:

@@ -26,6 +26,15 @@ tree_links_of(uint32_t i, uint32_t n, enum tree_shape shape)
     return k;
 }
 
+/* How many ranks' elements come from child c: those of the members behind it, and its own. */
+static uint32_t
+tree_sum(const struct plan_team *t, enum tree_shape shape, const struct tree_links *k, uint32_t c)
+{
+    uint32_t from = k->child[c], behind = shape == TREE_CHAIN ? t->n : from - t->me;
+
+    return team_sum(t, from, MIN(from + behind, t->n));
+}
+
 /* The largest subtree first: it has the longest way to go. */
 void
 tree_broadcast(struct plan_build *b, const struct plan_team *t, enum tree_shape shape, struct grid_run r)
@@ -50,7 +59,8 @@ tree_reduce(struct plan_build *b, const struct plan_team *t, enum tree_shape sha
 
     while (build_next(b, &r, &message)) {
         for (uint32_t c = 0; c < k.children; c++)
-            build_receive_reduce(b, team_rank(t, k.child[c]), message, k.parent == PLAN_NONE ? final : partial);
+            build_receive_reduce(b, team_rank(t, k.child[c]), message, k.parent == PLAN_NONE ? final : partial,
+                                 tree_sum(t, shape, &k, c));
         if (k.parent != PLAN_NONE)
             build_send(b, team_rank(t, k.parent), message);
     }

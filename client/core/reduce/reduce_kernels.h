@@ -11,6 +11,7 @@
 #error "define KERNEL_LANES and KERNEL_TABLE first"
 #endif
 
+#include <float.h>
 #include <string.h>
 
 #include "client/core/reduce/reduce_isa.h"
@@ -90,9 +91,28 @@ stream_done(void)
 
 /* ---- Families: what an operation does with two vectors ---- */
 
+/* Whether any bit of a comparison's result is set. */
+KERNEL_INLINE bool
+any_bit(words mask)
+{
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__) && KERNEL_LANES == 8
+    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#elif defined(__SSE2__) && KERNEL_LANES == 4
+    return _mm_movemask_epi8((__m128i)mask) != 0;
+#else
+    uint32_t any = 0;
+
+    for (int i = 0; i < KERNEL_LANES; i++)
+        any |= mask[i];
+    return any != 0;
+#endif
+}
+
 /* min: of -0 and 0, which compare as equal, a | b is -0 and a & b is 0. What does not compare at all is NaN, and so is
  * a | b then. */
-#define FLOAT_FAMILY(family, vector, bits, quiet)                                                                      \
+#define FLOAT_FAMILY(family, vector, bits, quiet, sign)                                                                \
     KERNEL_INLINE vector family##_one_nan(vector x)                                                                    \
     {                                                                                                                  \
         bits nan = (bits)(x != x);                                                                                     \
@@ -117,13 +137,27 @@ stream_done(void)
         bits picked = ((bits)a & ~less) | ((bits)b & ~more);                                                           \
         return family##_one_nan((vector)(picked & ~(same & ((bits)a ^ (bits)b))));                                     \
     }                                                                                                                  \
-    KERNEL_INLINE vector family##_divide(vector x, vector by)                                                          \
+    KERNEL_INLINE vector family##_size(vector x)                                                                       \
     {                                                                                                                  \
-        return family##_one_nan(x / by);                                                                               \
+        return (vector)((bits)x & ~(sign));                                                                            \
     }                                                                                                                  \
-    KERNEL_INLINE vector family##_multiply(vector x, vector by)                                                        \
+    /* What rounding made larger than the largest number is that number, where what it was made of is finite. Rare. */ \
+    KERNEL_INLINE vector family##_at_most(vector x, vector most, bits finite)                                          \
     {                                                                                                                  \
-        return family##_one_nan(x * by);                                                                               \
+        bits over = (bits)(family##_size(x) > most) & finite;                                                          \
+        return (vector)(((bits)x & ~over) | (over & (((bits)x & (sign)) | (bits)most)));                               \
+    }                                                                                                                  \
+    KERNEL_INLINE vector family##_weigh(vector a, vector b, vector by_a, vector by_b, vector most)                     \
+    {                                                                                                                  \
+        vector x = a * by_a + b * by_b;                                                                                \
+                                                                                                                       \
+        if (__builtin_expect(any_bit((words)(family##_size(x) > most)), false))                                        \
+            x = family##_at_most(x, most, (bits)(family##_size(a) <= most) & (bits)(family##_size(b) <= most));        \
+        return family##_one_nan(x);                                                                                    \
+    }                                                                                                                  \
+    KERNEL_INLINE vector family##_divide(vector x, vector by, vector most)                                             \
+    {                                                                                                                  \
+        return family##_one_nan(family##_at_most(x / by, most, (bits)(family##_size(x) <= most)));                     \
     }
 
 #define INTEGER_FAMILY(family, vector, signed_vector)                                                                  \
@@ -146,8 +180,8 @@ stream_done(void)
         return (a & more) | (b & ~more);                                                                               \
     }
 
-FLOAT_FAMILY(f32, floats, words, 0x7fc00000u)
-FLOAT_FAMILY(f64, doubles, longs, 0x7ff8000000000000u)
+FLOAT_FAMILY(f32, floats, words, 0x7fc00000u, 0x80000000u)
+FLOAT_FAMILY(f64, doubles, longs, 0x7ff8000000000000u, 0x8000000000000000u)
 INTEGER_FAMILY(i32, words, signed_words)
 INTEGER_FAMILY(i64, longs, signed_longs)
 
@@ -201,51 +235,66 @@ OPS(STREAM_LOOP, f64, f64)
 OPS(STREAM_LOOP, i32, i32)
 OPS(STREAM_LOOP, i64, i64)
 
-/* A power of two has an exact inverse, and the product with it is the same number as the quotient, rounded the same. */
-#define DIVIDE_LOOP(type, family, vector, op, divisor)                                                                 \
-    static void type##_##op##_all(size_t n, void *array, uint32_t by)                                                  \
+/* The largest of a type, as its family has it. */
+#define MOST_f32  FLT_MAX
+#define MOST_f64  DBL_MAX
+#define MOST_f16  65504.0f
+#define MOST_bf16 0x1.fep127f
+
+#define WEIGH_LOOP(type, family, vector)                                                                               \
+    static void type##_weigh_all(size_t n, void *out, const void *a, const void *b, float by_a, float by_b)            \
     {                                                                                                                  \
-        ELEMENT_##type *x = array, rest[LANES_##type] = {0};                                                           \
-        vector all = (divisor) - (vector){0};                                                                          \
+        const ELEMENT_##type *x = a, *y = b;                                                                           \
+        ELEMENT_##type *z = out, rest[2][LANES_##type] = {{0}};                                                        \
+        vector p = by_a - (vector){0}, q = by_b - (vector){0}, most = MOST_##type - (vector){0};                       \
         size_t i = 0;                                                                                                  \
                                                                                                                        \
         for (; i + LANES_##type <= n; i += LANES_##type)                                                               \
-            STORE_##type(x + i, family##_##op(LOAD_##type(x + i), all));                                               \
+            STORE_##type(z + i, family##_weigh(LOAD_##type(x + i), LOAD_##type(y + i), p, q, most));                   \
+        memcpy(rest[0], x + i, (n - i) * sizeof *x);                                                                   \
+        memcpy(rest[1], y + i, (n - i) * sizeof *y);                                                                   \
+        STORE_##type(rest[0], family##_weigh(LOAD_##type(rest[0]), LOAD_##type(rest[1]), p, q, most));                 \
+        memcpy(z + i, rest[0], (n - i) * sizeof *z);                                                                   \
+    }
+
+#define WEIGH_STREAM_LOOP(type, family, vector)                                                                        \
+    static void type##_weigh_streamed(size_t n, void *out, const void *a, const void *b, float by_a, float by_b)       \
+    {                                                                                                                  \
+        const ELEMENT_##type *x = a, *y = b;                                                                           \
+        ELEMENT_##type *z = out;                                                                                       \
+        vector p = by_a - (vector){0}, q = by_b - (vector){0}, most = MOST_##type - (vector){0};                       \
+        size_t i = MIN(n, (0 - (uintptr_t)out) % VECTOR_BYTES / sizeof *z);                                            \
+                                                                                                                       \
+        type##_weigh_all(i, z, x, y, by_a, by_b);                                                                      \
+        for (; i + LANES_##type <= n; i += LANES_##type)                                                               \
+            STREAM(z + i, family##_weigh(LOAD_##type(x + i), LOAD_##type(y + i), p, q, most));                         \
+        stream_done();                                                                                                 \
+        type##_weigh_all(n - i, z + i, x + i, y + i, by_a, by_b);                                                      \
+    }
+
+WEIGH_LOOP(f32, f32, floats)
+WEIGH_LOOP(f64, f64, doubles)
+WEIGH_LOOP(f16, f32, floats)
+WEIGH_LOOP(bf16, f32, floats)
+WEIGH_STREAM_LOOP(f32, f32, floats)
+WEIGH_STREAM_LOOP(f64, f64, doubles)
+
+#define DIVIDE_LOOP(type, family, vector)                                                                              \
+    static void type##_divide_all(size_t n, void *array, float by)                                                     \
+    {                                                                                                                  \
+        ELEMENT_##type *x = array, rest[LANES_##type] = {0};                                                           \
+        vector all = by - (vector){0}, most = MOST_##type - (vector){0};                                               \
+        size_t i = 0;                                                                                                  \
+                                                                                                                       \
+        for (; i + LANES_##type <= n; i += LANES_##type)                                                               \
+            STORE_##type(x + i, family##_divide(LOAD_##type(x + i), all, most));                                       \
         memcpy(rest, x + i, (n - i) * sizeof *x);                                                                      \
-        STORE_##type(rest, family##_##op(LOAD_##type(rest), all));                                                     \
+        STORE_##type(rest, family##_divide(LOAD_##type(rest), all, most));                                             \
         memcpy(x + i, rest, (n - i) * sizeof *x);                                                                      \
     }
 
-#define DIVIDE(type, family, vector, scalar)                                                                           \
-    DIVIDE_LOOP(type, family, vector, divide, (scalar)by)                                                              \
-    DIVIDE_LOOP(type, family, vector, multiply, 1 / (scalar)by)                                                        \
-    static void type##_quotient(size_t n, void *x, uint32_t by)                                                        \
-    {                                                                                                                  \
-        ((by & (by - 1)) == 0 ? type##_multiply_all : type##_divide_all)(n, x, by);                                    \
-    }
-
-DIVIDE(f32, f32, floats, float)
-DIVIDE(f64, f64, doubles, double)
-DIVIDE(f16, f32, floats, float)
-DIVIDE(bf16, f32, floats, float)
-
-static void
-i32_quotient(size_t n, void *array, uint32_t by)
-{
-    int32_t *x = array;
-
-    for (size_t i = 0; i < n; i++)
-        x[i] = (int32_t)(x[i] / (int64_t)by);
-}
-
-static void
-i64_quotient(size_t n, void *array, uint32_t by)
-{
-    int64_t *x = array;
-
-    for (size_t i = 0; i < n; i++)
-        x[i] /= (int64_t)by;
-}
+DIVIDE_LOOP(f32, f32, floats)
+DIVIDE_LOOP(f64, f64, doubles)
 
 #define ROW(type)                                                                                                      \
     {                                                                                                                  \
@@ -269,10 +318,7 @@ const struct reduce_kernels KERNEL_TABLE = {
                         [PS_F64] = STREAMED_ROW(f64),
                         [PS_I32] = STREAMED_ROW(i32),
                         [PS_I64] = STREAMED_ROW(i64)},
-    .divide = {[PS_F32] = f32_quotient,
-               [PS_F64] = f64_quotient,
-               [PS_F16] = f16_quotient,
-               [PS_BF16] = bf16_quotient,
-               [PS_I32] = i32_quotient,
-               [PS_I64] = i64_quotient},
+    .weigh = {[PS_F32] = f32_weigh_all, [PS_F64] = f64_weigh_all, [PS_F16] = f16_weigh_all, [PS_BF16] = bf16_weigh_all},
+    .weigh_streamed = {[PS_F32] = f32_weigh_streamed, [PS_F64] = f64_weigh_streamed},
+    .divide = {[PS_F32] = f32_divide_all, [PS_F64] = f64_divide_all},
 };

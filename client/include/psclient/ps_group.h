@@ -22,8 +22,7 @@
  *   is "" without such a majority, where nobody can say which is wrong. So no rank is done before all have started the
  *   operation, the root of a broadcast neither, nor a send before the receive.
  * - After an all-reduce every rank holds the same bits, and the same inputs in a group of the same ranks and hosts give
- *   the same bits in every run. Half types are summed in float32 and rounded once for each rank that adds to a part.
- *   MEAN of integers rounds toward zero.
+ *   the same bits in every run. Half types are computed in float32 and rounded once for each rank that adds to a part.
  * - Buffers of a started operation are borrowed until it is done. in == out works in place; else they do not overlap.
  *   Host memory, aligned to the element's size (64 is best). While it is not done, and after it failed, what out holds
  *   is not defined.
@@ -111,6 +110,13 @@ PS_API const char *ps_dtype_name(enum ps_dtype dtype);
 PS_API size_t ps_dtype_size(enum ps_dtype dtype);
 
 /* How elements of the ranks become one.
+ *
+ * PS_SUM and PS_PRODUCT are computed in the elements' type (half types in float32, and rounded): what is too large for
+ * a float becomes infinite, integers wrap. PS_MEAN is not made of such a sum: the mean of finite elements is finite,
+ * however large they are, and that of integers is exact, rounded toward zero, whatever their sum is. Of float32 and
+ * float64 it has the bits of the sum of all, divided once, unless that is too large or something on the way is
+ * subnormal. Integers travel as two of their type each for it.
+ *
  * Since: 0.1 */
 enum ps_reduce { PS_SUM = 0, PS_MEAN = 1, PS_MIN = 2, PS_MAX = 3, PS_PRODUCT = 4 };
 

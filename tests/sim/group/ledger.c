@@ -1,5 +1,7 @@
 /* The inputs of each operation of each group, and so its exact results, to the last bit. Values are small whole numbers
- * where they are floats, so their sums are exact in any order; integers wrap. */
+ * where they are floats, so their sums are exact in any order; integers wrap, but for their means, which are exact. A
+ * mean of half types is rounded with each rank that adds to it: it is near the exact one, and the same on all ranks. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ struct ledger_op {
     struct group_job job[WORLD_MEMBERS_MAX];
     void *given[WORLD_MEMBERS_MAX];
     uint8_t *result; /* of all ranks' elements, when it was asked for */
+    uint8_t *got;    /* of a rounded mean that all ranks get: by the first of them */
 };
 
 struct ledger_group {
@@ -126,21 +129,20 @@ reduce_wholes(const struct ledger_op *o, const struct group_job *j, uint32_t ran
 {
     size_t size = ps_dtype_size(j->dtype);
     int64_t sum = group_ledger_whole(j->dtype, (const uint8_t *)o->given[0] + i * size);
+    __int128 exact = sum;
     int32_t small;
 
     for (uint32_t r = 1; r < ranks; r++) {
         int64_t x = group_ledger_whole(j->dtype, (const uint8_t *)o->given[r] + i * size);
 
+        exact += x;
         sum = j->reduce == PS_MIN   ? MIN(sum, x)
               : j->reduce == PS_MAX ? MAX(sum, x)
                                     : (int64_t)((uint64_t)sum + (uint64_t)x);
     }
-    small = (int32_t)(uint32_t)sum; /* wrapped before it is divided, as in the group */
-    if (j->dtype == PS_I32)
-        sum = small;
-    if (j->reduce == PS_MEAN && ranks > 1)
-        sum /= (int64_t)ranks;
-    small = (int32_t)sum;
+    if (j->reduce == PS_MEAN)
+        sum = (int64_t)(exact / (int32_t)ranks);
+    small = (int32_t)(uint32_t)sum;
     memcpy(out + i * size, j->dtype == PS_I32 ? (void *)&small : (void *)&sum, size);
 }
 
@@ -211,6 +213,42 @@ group_ledger_expected(const struct ledger_group *g, struct ledger_op *o, const s
            (j->kind == JOB_REDUCE_SCATTER ? ps_group_part_offset(j->count, g->ranks, rank) * size : 0);
 }
 
+static bool
+is_rounded(const struct group_job *j)
+{
+    bool reduces = j->kind == JOB_ALL_REDUCE || j->kind == JOB_REDUCE_SCATTER || j->kind == JOB_REDUCE;
+
+    return reduces && j->reduce == PS_MEAN && (j->dtype == PS_F16 || j->dtype == PS_BF16);
+}
+
+/* Of halves: no further from the exact mean than as many roundings as there are ranks. */
+static bool
+is_near(const struct group_job *j, uint32_t ranks, const uint8_t *is, const uint8_t *want)
+{
+    double x = group_ledger_real(j->dtype, is), exact = group_ledger_real(j->dtype, want);
+    double step = j->dtype == PS_F16 ? 0x1p-11 : 0x1p-8;
+
+    return fabs(x - exact) <= 4 * step * ranks;
+}
+
+static void
+check_rounded(struct group_world *w, struct ledger_op *o, const struct group_job *j, uint32_t ranks, const uint8_t *is,
+              const uint8_t *want, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 2)
+        if (!is_near(j, ranks, is + i, want + i)) {
+            sim_fail(&w->sim, "element %zu of a mean is %g, not %g", i / 2, group_ledger_real(j->dtype, is + i),
+                     group_ledger_real(j->dtype, want + i));
+            return;
+        }
+    if (j->kind != JOB_ALL_REDUCE)
+        return;
+    if (o->got == NULL)
+        o->got = memcpy(sim_alloc(bytes + 1), is, bytes);
+    else if (memcmp(o->got, is, bytes) != 0)
+        sim_fail(&w->sim, "a mean of %zu elements is not the same on all ranks", j->count);
+}
+
 void
 ledger_got(struct group_world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const void *out)
 {
@@ -233,6 +271,10 @@ ledger_got(struct group_world *w, struct ledger_group *g, uint32_t op, uint32_t 
     if (bytes == 0)
         return;
     want = group_ledger_expected(g, o, j, rank);
+    if (is_rounded(j) && g->ranks > 1) {
+        check_rounded(w, o, j, g->ranks, is, want, bytes);
+        return;
+    }
     for (size_t i = 0; i < bytes; i++)
         if (is[i] != want[i]) {
             sim_fail(&w->sim,
@@ -254,6 +296,7 @@ ledger_finish(struct group_world *w)
             for (uint32_t r = 0; r < g->ranks; r++)
                 free(g->ops[i].given[r]);
             free(g->ops[i].result);
+            free(g->ops[i].got);
         }
         free(g->ops);
         free(g);

@@ -297,7 +297,8 @@ try {
     uint32_t ranks, rank;
     size_t merged; /* elements */
 };
-static uint32_t blamed = PLAN_NONE; /* by every merge */
+static uint32_t blamed = PLAN_NONE;      /* by every merge */
+static enum ps_reduce reducing = PS_SUM; /* all that is reduced */
 
 static int32_t
 group_core_value(uint32_t rank, size_t i, uint64_t salt)
@@ -339,7 +340,7 @@ try_start(struct net *n, uint32_t r, struct try *t, uint8_t op, size_t count, ui
                    : op == PLAN_ALL_GATHER || op == PLAN_BROADCAST ? group_core_value(0, at + i, salt)
                                                                    : group_core_value(r, i, salt);
     t->ask = (struct group_request){
-        .op = op, .in = t->in, .out = t->out, .count = count, .dtype = PS_I32, .reduce = PS_SUM, .root = root};
+        .op = op, .in = t->in, .out = t->out, .count = count, .dtype = PS_I32, .reduce = reducing, .root = root};
     if (op == PLAN_KEY_MERGE) {
         t->ask.piece = 300 + 8 * salt;
         t->ask.merge = group_core_merge;
@@ -691,14 +692,14 @@ static uint8_t differ_memory[2][300000];
 static struct group_request
 differ_request(enum difference d, uint32_t ranks, uint64_t k, bool odd)
 {
-    static const uint8_t reducing[] = {PLAN_ALL_REDUCE, PLAN_REDUCE_SCATTER, PLAN_REDUCE};
+    static const uint8_t reductions[] = {PLAN_ALL_REDUCE, PLAN_REDUCE_SCATTER, PLAN_REDUCE};
     static const size_t counts[] = {0, 1, 2, 700, 30000};
     struct group_request a = {.op = (uint8_t)(k % PLAN_BARRIER), .count = counts[k / 7 % 5], .dtype = PS_I32};
 
     if (d == DIFFERS_IN_ROOT)
         a.op = k % 2 == 0 ? PLAN_BROADCAST : PLAN_REDUCE;
     if (d == DIFFERS_IN_REDUCTION)
-        a.op = k % 4 == 3 ? PLAN_KEY_MERGE : reducing[k % 4];
+        a.op = k % 4 == 3 ? PLAN_KEY_MERGE : reductions[k % 4];
     if (d == DIFFERS_IN_ENCODING || d == DIFFERS_IN_ELEMENTS)
         a.op = PLAN_KEY_MERGE;
     if (odd && d == DIFFERS_IN_COUNT)
@@ -1038,6 +1039,7 @@ START_TEST(without_memory_it_fails_and_says_so)
 {
     uint64_t nth;
 
+    reducing = _i == 2 ? PS_MEAN : PS_SUM;
     for (nth = 1; nth < 3000; nth++) {
         struct try t[RANKS];
         struct net n;
@@ -1048,7 +1050,7 @@ START_TEST(without_memory_it_fails_and_says_so)
         allocations = 0;
         fail_at = nth;
         for (uint32_t r = 0; r < 3; r++) {
-            try_start(&n, r, &t[r], _i == 0 ? PLAN_ALL_REDUCE : PLAN_KEY_MERGE, 3000, 0, 0);
+            try_start(&n, r, &t[r], _i == 1 ? PLAN_KEY_MERGE : PLAN_ALL_REDUCE, 3000, 0, 0);
             for (int i = 0; i < 3; i++)
                 (void)group_core_happen(&n);
         }
@@ -1102,7 +1104,7 @@ group_core_make(void)
     tcase_add_test(t, who_is_ahead_waits_for_who_is_behind);
     tcase_add_test(t, a_message_that_waits_is_announced_when_it_goes);
     tcase_add_test(t, what_makes_no_sense_breaks_the_protocol);
-    tcase_add_loop_test(t, without_memory_it_fails_and_says_so, 0, 2);
+    tcase_add_loop_test(t, without_memory_it_fails_and_says_so, 0, 3);
     suite_add_tcase(s, t);
     return s;
 }

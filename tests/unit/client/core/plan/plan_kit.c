@@ -99,7 +99,7 @@ machine_init(struct machine *m, const struct plan_request *ask, enum ps_dtype dt
 {
     *m = (struct machine){.ask = *ask, .reduce = reduce, .dtype = dtype, .n = ask->ranks, .held = PLAN_NONE};
     m->ask.size = MACHINE_SIZE;
-    m->ask.mean = reduce == PS_MEAN && ask->op != PLAN_ALL_GATHER && ask->op != PLAN_BROADCAST;
+    m->ask.mean = reduce == PS_MEAN && dtype == PS_F32 && !reduce_mean_is_kept(dtype, ask->ranks);
     snprintf(m->what, sizeof m->what, "%s %s of %zu %s, operation %d, %u ranks, root %u, segments %zu, seed %" PRIu64,
              algorithm_names[ask->algorithm], op_names[ask->op], ask->count, ps_dtype_name(dtype), reduce, ask->ranks,
              ask->root, ask->segment_bytes, r->state);
@@ -350,10 +350,16 @@ plan_kit_add(const struct machine *m, uint32_t a, uint32_t b)
     return m->reduce == PS_MAX ? (uint32_t)MAX((int32_t)a, (int32_t)b) : a + b;
 }
 
+/* As a step says, of so many elements each; what reduce.h keeps of a mean of float32. */
 static uint32_t
-plan_kit_divide(const struct machine *m, uint32_t x)
+plan_kit_step_add(const struct machine *m, const struct plan_step *s, uint32_t a, uint32_t b)
 {
-    return m->dtype == PS_F32 ? as_bits(as_float(x) / (float)m->n) : (uint32_t)((int32_t)x / (int32_t)m->n);
+    uint32_t bits;
+
+    if (m->reduce != PS_MEAN || m->dtype != PS_F32)
+        return plan_kit_add(m, a, b);
+    reduce_mean(PS_F32, 1, &bits, &a, &b, s->counts);
+    return bits;
 }
 
 enum state { WAITING, DONE };
@@ -408,7 +414,7 @@ take_in(struct running *run, uint32_t rank, uint32_t i, const uint32_t *received
     const uint32_t *source = buffer_of(x, s->source, &len) + s->source_offset;
 
     for (size_t k = 0; k < s->len; k++)
-        to[k] = s->kind == PLAN_RECEIVE ? received[k] : plan_kit_add(run->m, source[k], received[k]);
+        to[k] = s->kind == PLAN_RECEIVE ? received[k] : plan_kit_step_add(run->m, s, source[k], received[k]);
     plan_kit_step_done(run, rank, i);
 }
 
@@ -422,9 +428,10 @@ do_local(struct running *run, uint32_t rank, uint32_t i)
     const uint32_t *source = buffer_of(x, s->source, &len) + s->source_offset;
 
     for (size_t k = 0; k < s->len; k++)
-        to[k] = s->kind == PLAN_COPY    ? source[k]
-                : s->kind == PLAN_SCALE ? plan_kit_divide(run->m, to[k])
-                                        : plan_kit_add(run->m, to[k], source[k]);
+        if (s->kind == PLAN_SCALE)
+            reduce_mean_end(PS_F32, 1, &to[k], run->m->n);
+        else
+            to[k] = s->kind == PLAN_COPY ? source[k] : plan_kit_step_add(run->m, s, to[k], source[k]);
     plan_kit_step_done(run, rank, i);
 }
 
@@ -693,7 +700,7 @@ result_by_the_book(const struct machine *m, size_t i)
         return m->rank[p].given[i - part_offset(&m->ask, p)];
     }
     sum = sum_by_the_book(m, i);
-    return m->ask.mean && m->n > 1 ? plan_kit_divide(m, sum) : sum;
+    return m->reduce == PS_MEAN && m->dtype == PS_F32 && m->n > 1 ? as_bits(as_float(sum) / (float)m->n) : sum;
 }
 
 /* In HIERARCHICAL's order the last bits are not known, but the same everywhere. */

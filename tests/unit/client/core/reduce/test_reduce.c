@@ -252,8 +252,84 @@ START_TEST(every_isa_type_and_operation_agrees_with_the_book)
 }
 END_TEST
 
+/* ---- Means ---- */
+
+static double
+largest_of(enum ps_dtype dtype)
+{
+    return dtype == PS_F64 ? DBL_MAX : dtype == PS_F32 ? (double)FLT_MAX : dtype == PS_F16 ? 65504 : 0x1.fep127;
+}
+
+static bool
+is_finite_element(enum ps_dtype dtype, union element e)
+{
+    return fabs(as_double(dtype, e)) <= largest_of(dtype);
+}
+
+/* In the type's arithmetic, that of half types in float32. */
+static union element
+weighed_expected(enum ps_dtype dtype, union element a, union element b, float by_a, float by_b)
+{
+    float x = (float)as_double(dtype, a) * by_a, y = (float)as_double(dtype, b) * by_b, most = (float)largest_of(dtype);
+    double sum = dtype == PS_F64 ? a.f64 * (double)by_a + b.f64 * (double)by_b : (double)(x + y);
+    double limit = dtype == PS_F64 ? DBL_MAX : (double)most;
+
+    if (is_finite_element(dtype, a) && is_finite_element(dtype, b) && fabs(sum) > limit)
+        sum = copysign(limit, sum);
+    return from_double(dtype, sum);
+}
+
 static void
-check_divide(const struct reduce_kernels *k, enum ps_dtype dtype, uint32_t by, size_t n, struct test_rng *r)
+check_weigh(void (*f)(size_t n, void *out, const void *a, const void *b, float by_a, float by_b), enum ps_dtype dtype,
+            enum reduce_way way, size_t n, struct test_rng *r)
+{
+    static const float weights[][2] = {{0.5f, 0.5f}, {1, 0.25f}, {0.5f, 0.125f}, {2 / 3.0f, 1 / 3.0f}, {1, 1}};
+    const float *by = weights[test_below(r, ARRAY_LEN(weights))];
+    size_t size = ps_dtype_size(dtype);
+    struct array a = array_new(n, size, test_below(r, 3)), b = array_new(n, size, test_below(r, 3)),
+                 out = array_new(n, size, test_below(r, 3));
+    unsigned char *to = way == INTO_FIRST ? a.data : way == INTO_SECOND ? b.data : out.data;
+    union element *want = malloc((n + 1) * sizeof *want);
+
+    reduce_fill(&a, dtype, r);
+    reduce_fill(&b, dtype, r);
+    for (size_t i = 0; i < n; i++) {
+        want[i] = weighed_expected(dtype, element_at(a.data, i, size), element_at(b.data, i, size), by[0], by[1]);
+        ck_assert(want[i].bits ==
+                  weighed_expected(dtype, element_at(b.data, i, size), element_at(a.data, i, size), by[1], by[0]).bits);
+    }
+    f(n, to, a.data, b.data, by[0], by[1]);
+    for (size_t i = 0; i < n; i++) {
+        union element is = element_at(to, i, size);
+
+        if (memcmp(&is, &want[i], size) != 0)
+            ck_abort_msg("%s, weights %g and %g, way %d, n %zu: element %zu is %" PRIx64 ", not %" PRIx64,
+                         ps_dtype_name(dtype), (double)by[0], (double)by[1], way, n, i, is.bits, want[i].bits);
+    }
+    free(want);
+    array_free(&a);
+    array_free(&b);
+    array_free(&out);
+}
+
+START_TEST(every_isa_and_type_weighs_as_the_book_does)
+{
+    struct test_rng r = {test_seed()};
+
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        const struct reduce_kernels *k = isa_supported((enum isa)isa) ? reduce_kernels_of((enum isa)isa) : NULL;
+
+        for (int way = 0; k != NULL && way < WAYS; way++)
+            for (size_t l = 0; l < 3 * ARRAY_LEN(lengths); l++)
+                if ((way == STREAMED ? k->weigh_streamed[_i] : k->weigh[_i]) != NULL)
+                    check_weigh(way == STREAMED ? k->weigh_streamed[_i] : k->weigh[_i], (enum ps_dtype)_i,
+                                (enum reduce_way)way, lengths[l / 3], &r);
+    }
+}
+END_TEST
+
+static void
+check_divide(const struct reduce_kernels *k, enum ps_dtype dtype, float by, size_t n, struct test_rng *r)
 {
     size_t size = ps_dtype_size(dtype);
     struct array x = array_new(n, size, test_below(r, 3)), before = array_new(n, size, 0);
@@ -262,27 +338,23 @@ check_divide(const struct reduce_kernels *k, enum ps_dtype dtype, uint32_t by, s
     memcpy(before.data, x.data, n * size);
     k->divide[dtype](n, x.data, by);
     for (size_t i = 0; i < n; i++) {
-        union element was = element_at(before.data, i, size), is = element_at(x.data, i, size), want = {.bits = 0};
+        union element was = element_at(before.data, i, size), is = element_at(x.data, i, size), want;
+        double quotient = dtype == PS_F64 ? was.f64 / (double)by : (double)(was.f32 / by);
 
-        if (dtype == PS_I32)
-            want.i32 = (int32_t)(was.i32 / (int64_t)by);
-        else if (dtype == PS_I64)
-            want.i64 = was.i64 / (int64_t)by;
-        else if (dtype == PS_F64)
-            want = from_double(dtype, was.f64 / by);
-        else
-            want = from_double(dtype, as_double(dtype, was) / by);
+        if (is_finite_element(dtype, was) && fabs(quotient) > largest_of(dtype))
+            quotient = copysign(largest_of(dtype), quotient);
+        want = from_double(dtype, quotient);
         if (memcmp(&is, &want, size) != 0)
-            ck_abort_msg("%s by %u, n %zu: element %zu was %" PRIx64 " and is %" PRIx64 ", not %" PRIx64,
-                         ps_dtype_name(dtype), by, n, i, was.bits, is.bits, want.bits);
+            ck_abort_msg("%s by %g, n %zu: element %zu was %" PRIx64 " and is %" PRIx64 ", not %" PRIx64,
+                         ps_dtype_name(dtype), (double)by, n, i, was.bits, is.bits, want.bits);
     }
     array_free(&x);
     array_free(&before);
 }
 
-START_TEST(every_isa_and_type_divides_as_the_book_does)
+START_TEST(every_isa_divides_as_the_book_does)
 {
-    static const uint32_t divisors[] = {1, 2, 3, 7, 8, 64, 255, 256};
+    static const float divisors[] = {0.75f, 0.625f, 7 / 8.0f, 255 / 256.0f, 129 / 256.0f};
     struct test_rng r = {test_seed()};
 
     for (int isa = 0; isa < ISA_COUNT; isa++)
@@ -292,12 +364,107 @@ START_TEST(every_isa_and_type_divides_as_the_book_does)
 }
 END_TEST
 
-START_TEST(integers_are_divided_toward_zero_and_wrap)
+/* The mean of x[from] to x[to - 1], in the order of a tree that is drawn. */
+static union element
+mean_of(enum ps_dtype dtype, const union element *x, uint32_t from, uint32_t to, struct test_rng *r)
 {
-    int32_t x[3] = {-7, 7, INT32_MIN}, low[3] = {INT32_MIN, INT32_MAX, -1}, one[3] = {-1, 1, 1};
+    uint32_t middle = from + 1 + (to - from > 1 ? (uint32_t)test_below(r, to - from - 1) : 0);
+    struct reduce_counts of = {(uint16_t)(middle - from), (uint16_t)(to - middle)};
+    union element a, b, out = {.bits = 0};
 
-    reduce_divide(PS_I32, 3, x, 2);
-    ck_assert(x[0] == -3 && x[1] == 3 && x[2] == INT32_MIN / 2);
+    if (to - from == 1)
+        return x[from];
+    a = mean_of(dtype, x, from, middle, r);
+    b = mean_of(dtype, x, middle, to, r);
+    reduce_mean(dtype, 1, &out, &a, &b, of);
+    return out;
+}
+
+static union element
+whole_mean(enum ps_dtype dtype, const union element *x, uint32_t n, struct test_rng *r)
+{
+    union element m = mean_of(dtype, x, 0, n, r);
+
+    reduce_mean_end(dtype, 1, &m, n);
+    return m;
+}
+
+/* Of the largest numbers, of some that are nearly as large, and of the least that there are. */
+START_TEST(a_mean_lies_between_the_least_and_the_largest_element)
+{
+    enum ps_dtype dtype = (enum ps_dtype)_i;
+    double most = largest_of(dtype);
+    double scales[] = {most, most * 0.9, most * 0.3, 1, dtype == PS_F64 ? 1e-300 : dtype == PS_F16 ? 1e-4 : 1e-30};
+    struct test_rng r = {test_seed() + (uint64_t)_i};
+    union element x[256];
+
+    for (uint32_t n = 1; n <= ARRAY_LEN(x); n += 1 + n / 9)
+        for (size_t s = 0; s < ARRAY_LEN(scales); s++) {
+            union element m;
+            double low = INFINITY, high = -INFINITY, is;
+
+            for (uint32_t k = 0; k < n; k++)
+                x[k] = from_double(dtype, scales[s]);
+            m = whole_mean(dtype, x, n, &r);
+            is = as_double(dtype, m);
+            if (dtype == PS_F16 || dtype == PS_BF16) /* equal elements */
+                ck_assert_msg(m.bits == x[0].bits, "%u times %g: %g", n, scales[s], is);
+            ck_assert_msg(fabs(is / as_double(dtype, x[0]) - 1) < 1e-4, "%u times %g: %g", n, scales[s], is);
+            for (uint32_t k = 0; k < n; k++) {
+                x[k] = from_double(dtype, (test_float(&r) < 0 ? 0.5 : 1) * scales[s]);
+                low = fmin(low, as_double(dtype, x[k]));
+                high = fmax(high, as_double(dtype, x[k]));
+            }
+            is = as_double(dtype, whole_mean(dtype, x, n, &r));
+            ck_assert_msg(is >= low * (1 - 1e-4) && is <= high * (1 + 1e-4) && isfinite(is), "of %u: %g", n, is);
+        }
+}
+END_TEST
+
+/* Means of float32 and float64 have the bits of the sum of all, divided once. */
+START_TEST(a_mean_is_the_sum_divided_once)
+{
+    struct test_rng r = {test_seed()};
+
+    for (uint32_t n = 1; n <= 256; n++)
+        for (int k = 0; k < 30; k++) {
+            float x, sum = 0, mean = 0;
+
+            for (uint32_t i = 0; i < n; i++) {
+                x = ldexpf(test_float(&r), (int)test_below(&r, 60) - 30);
+                sum += x;
+                if (i == 0)
+                    mean = x;
+                else
+                    reduce_mean(PS_F32, 1, &mean, &mean, &x, (struct reduce_counts){(uint16_t)i, 1});
+            }
+            reduce_mean_end(PS_F32, 1, &mean, n);
+            ck_assert_msg(mean == sum / (float)n, "of %u: %a, not %a", n, (double)mean, (double)(sum / (float)n));
+        }
+}
+END_TEST
+
+START_TEST(what_is_not_finite_has_a_mean_that_is_not)
+{
+    for (int dtype = 0; dtype < PS_I32; dtype++) {
+        union element inf = from_double((enum ps_dtype)dtype, INFINITY), one = from_double((enum ps_dtype)dtype, 1),
+                      minus = from_double((enum ps_dtype)dtype, -INFINITY), out = {.bits = 0};
+        struct reduce_counts of = {2, 1};
+
+        reduce_mean((enum ps_dtype)dtype, 1, &out, &one, &inf, of);
+        ck_assert(as_double((enum ps_dtype)dtype, out) == INFINITY);
+        reduce_mean_end((enum ps_dtype)dtype, 1, &out, 3);
+        ck_assert(as_double((enum ps_dtype)dtype, out) == INFINITY);
+        reduce_mean((enum ps_dtype)dtype, 1, &out, &minus, &inf, of);
+        ck_assert(out.bits == from_double((enum ps_dtype)dtype, NAN).bits);
+    }
+}
+END_TEST
+
+START_TEST(sums_of_integers_wrap)
+{
+    int32_t low[3] = {INT32_MIN, INT32_MAX, -1}, one[3] = {-1, 1, 1};
+
     reduce(PS_I32, PS_SUM, 3, low, low, one);
     ck_assert(low[0] == INT32_MAX && low[1] == INT32_MIN && low[2] == 0);
 }
@@ -360,8 +527,12 @@ make_suite(void)
     TCase *tc = tcase_create("reduce");
 
     tcase_add_loop_test(tc, every_isa_type_and_operation_agrees_with_the_book, 0, PS_DTYPES);
-    tcase_add_loop_test(tc, every_isa_and_type_divides_as_the_book_does, 0, PS_DTYPES);
-    tcase_add_test(tc, integers_are_divided_toward_zero_and_wrap);
+    tcase_add_loop_test(tc, every_isa_and_type_weighs_as_the_book_does, 0, PS_I32);
+    tcase_add_loop_test(tc, every_isa_divides_as_the_book_does, 0, PS_F64 + 1);
+    tcase_add_loop_test(tc, a_mean_lies_between_the_least_and_the_largest_element, 0, PS_I32);
+    tcase_add_test(tc, a_mean_is_the_sum_divided_once);
+    tcase_add_test(tc, what_is_not_finite_has_a_mean_that_is_not);
+    tcase_add_test(tc, sums_of_integers_wrap);
     tcase_add_test(tc, large_arrays_are_reduced_as_small_ones_are);
     tcase_add_test(tc, types_know_their_names_and_sizes);
     tcase_add_test(tc, parts_are_alike_but_for_one_element_and_cover_the_whole);
