@@ -65,7 +65,7 @@ reduce_with_others(struct ps_compressor *c, const float *in, float *out, enum ps
 
     if ((err = encoded_sum_slots(s, ps_group_ranks(c->group), ps_group_rank(c->group), e)) != PS_OK)
         return err;
-    encoded_sum_begin(s, in);
+    encoded_sum_begin(s, in, reduce);
     merge = (struct group_merge){.in = s->out,
                                  .out = s->in,
                                  .slot = s->slot,
@@ -79,7 +79,7 @@ reduce_with_others(struct ps_compressor *c, const float *in, float *out, enum ps
         return err;
     c->sent += encoded_sum_bytes(s);
     c->plain += encoded_sum_plain_bytes(s);
-    return encoded_sum_end(s, out, reduce, e);
+    return encoded_sum_end(s, out, e);
 }
 
 enum ps_err

@@ -157,7 +157,7 @@ bucket_reduced(struct ps_reducer *r, size_t k)
     r->plain += plain;
     r->sent += r->sums != NULL ? encoded_sum_bytes(&r->sums[k]) : plain;
     if (r->sums != NULL)
-        err = encoded_sum_end(&r->sums[k], r->fused + b->offset, r->reduce, &why);
+        err = encoded_sum_end(&r->sums[k], r->fused + b->offset, &why);
     if (err == PS_ERR_NONFINITE && r->nonfinite.code == PS_OK)
         r->nonfinite = why;
     else if (err != PS_OK && err != PS_ERR_NONFINITE)
@@ -232,7 +232,7 @@ start_bucket(struct ps_reducer *r, size_t k)
     if (r->failed.code == PS_OK && k - r->freed >= IN_FLIGHT_MAX)
         wait_oldest(r);
     if (r->failed.code == PS_OK && r->sums != NULL)
-        encoded_sum_begin(&r->sums[k], r->fused + r->plan.bucket[k].offset);
+        encoded_sum_begin(&r->sums[k], r->fused + r->plan.bucket[k].offset, r->reduce);
     while (r->failed.code == PS_OK && (err = all_reduce(r, k, &why)) == PS_ERR_LIMIT && r->freed < k)
         wait_oldest(r);
     if (err != PS_OK)

@@ -69,10 +69,26 @@ open_group(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
     return all_reduced_open(s, cluster, &options, e);
 }
 
+/* Gradients that travel compressed come as their mean: an encoding that holds each of them need not hold their sum. */
+static bool
+is_compressed(const ps_strategy *s)
+{
+    return s->options.client.compress.kind != PS_COMPRESS_NONE;
+}
+
+/* What makes the gradient of the global batch of what the reducer, or the devices, made of all workers'. */
+static float
+reduced_scale(const ps_strategy *s)
+{
+    const struct all_reduced *a = s->own;
+
+    return (a->reducer != NULL && is_compressed(s) ? (float)s->workers : 1) / s->divisor;
+}
+
 static enum ps_err
 make_reducer(ps_strategy *s, struct ps_error *e)
 {
-    struct ps_reducer_options options = {.sum = 1, .compress = s->options.client.compress};
+    struct ps_reducer_options options = {.sum = !is_compressed(s), .compress = s->options.client.compress};
     struct all_reduced *a = s->own;
     uint64_t *sizes = calloc(s->vars_len, sizeof *sizes);
     enum ps_err err = PS_ERR_NOMEM;
@@ -289,7 +305,7 @@ reduced_step(ps_strategy *s, bool *done, struct ps_error *e)
         return all_reduced_lost(s, &why, e);
     }
     if (err == PS_OK && *done)
-        err = strategy_update(s, 1 / s->divisor, e);
+        err = strategy_update(s, reduced_scale(s), e);
     all_reduced_settle(s, err == PS_OK && *done);
     if (err != PS_OK || !*done)
         return err;

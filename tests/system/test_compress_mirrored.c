@@ -235,6 +235,54 @@ work_by_hand(const ps_cluster *cluster, struct mirrored_left *mine, const void *
     return err;
 }
 
+static enum ps_err
+large_step(void *arg, struct ps_replica *r, struct ps_error *e)
+{
+    (void)arg;
+    (void)e;
+    for (size_t i = 0; i < ELEMENTS; i++)
+        r->gradients[0][i] = i % 2 == 0 ? 60000 : -60000;
+    return PS_OK;
+}
+
+/* One step with gradients whose sum is more than float16 holds, from weights of 0. */
+static enum ps_err
+large_gradients(const ps_cluster *cluster, struct mirrored_left *mine, const void *arg, struct ps_error *e)
+{
+    struct ps_strategy_options options = {.cluster = cluster, .rows = 60, .batch = 20};
+    struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}};
+    struct ps_strategy_calls calls = {.step = large_step};
+    ps_strategy *s;
+    enum ps_err err;
+
+    options.client.compress.kind = *(const enum ps_compress_kind *)arg;
+    if ((err = ps_strategy_open("multi_worker_mirrored", &options, &s, e)) != PS_OK)
+        return err;
+    if ((err = ps_optimizer_parse("sgd:learning_rate=1", &spec.optimizer, e)) == PS_OK &&
+        (err = ps_strategy_variable(s, &spec, e)) == PS_OK && (err = ps_strategy_start(s, e)) == PS_OK &&
+        (err = ps_strategy_run(s, 1, &calls, e)) == PS_OK) {
+        memcpy(mine->weights, ps_strategy_values(s, 0)[0], ELEMENTS * sizeof(float));
+        mine->len = ELEMENTS;
+        err = ps_strategy_meet(s, e);
+    }
+    ps_strategy_close(s);
+    return err;
+}
+
+START_TEST(a_mean_gradient_is_not_cut_off_where_the_sum_would_be)
+{
+    enum ps_compress_kind kinds[] = {PS_COMPRESS_NONE, PS_COMPRESS_FLOAT16};
+
+    for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+        mirrored_run(3, large_gradients, &kinds[k], 0);
+        for (uint32_t i = 0; i < 3; i++)
+            for (size_t j = 0; j < ELEMENTS; j++)
+                ck_assert_msg(fabsf(left[i].weights[j]) == 60000, "%s: worker %u: weight %zu is %g",
+                              ps_compress_name(kinds[k]), i, j, (double)left[i].weights[j]);
+    }
+}
+END_TEST
+
 /* Memory that this process shares with others. */
 static unsigned
 shared_maps(void)
@@ -351,6 +399,7 @@ make_suite(void)
     tcase_add_checked_fixture(tc, mirrored_setup, mirrored_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, who_does_not_want_shared_memory_has_none);
+    tcase_add_test(tc, a_mean_gradient_is_not_cut_off_where_the_sum_would_be);
     tcase_add_loop_test(tc, every_encoding_is_as_accurate_as_float32, 0, 2);
     tcase_add_loop_test(tc, the_same_seed_gives_the_same_bits_in_every_run, 0, ARRAY_LEN(codecs));
     tcase_add_loop_test(tc, a_step_that_was_broken_off_leaves_nothing_behind, 0, ARRAY_LEN(codecs));

@@ -149,10 +149,11 @@ encode_all(struct encoded_sum *s)
 }
 
 void
-encoded_sum_begin(struct encoded_sum *s, const float *gradient)
+encoded_sum_begin(struct encoded_sum *s, const float *gradient, enum ps_reduce reduce)
 {
-    ps_assert(s->ranks >= 2);
+    ps_assert(s->ranks >= 2 && (reduce == PS_SUM || reduce == PS_MEAN));
     s->gradient = gradient;
+    s->mean = reduce == PS_MEAN;
     s->merged = 0;
     s->open = s->finite = encode_all(s);
     for (uint32_t rank = 0; rank < s->ranks && !s->finite; rank++)
@@ -209,27 +210,62 @@ encoded_sum_clamp(float x)
     return x < -0x1p127f ? -0x1p127f : x;
 }
 
-/* In the order of the ranks; this one's gradient as it is, with what was left out before. */
+/* The least power of two that is not below the number of ranks. Elements of a mean are divided by it before they are
+ * added up, exactly: the sum of all may be too large. */
+static float
+mean_power(const struct encoded_sum *s)
+{
+    float power = 1;
+
+    while (power < (float)s->ranks)
+        power *= 2;
+    return power;
+}
+
+/* A rank's elements of a piece, decoded; this rank's own as they are, with what was left out before. */
+static void
+gradient_piece(const struct encoded_sum *s, uint32_t rank, struct sum_part p, size_t i, float *out)
+{
+    const float *gradient = s->gradient + p.at, *kept = s->kept + p.at;
+
+    if (rank != s->rank)
+        codec_decode(s->how.kind, p.len, piece_at(s, s->in, rank, i) + 1, out);
+    else
+        for (size_t k = 0; k < p.len; k++)
+            out[k] = encoded_sum_clamp(gradient[k] + kept[k]);
+}
+
+/* In the order of the ranks. */
 static void
 sum_piece(struct encoded_sum *s, struct sum_part p, size_t i)
 {
-    const float *gradient = s->gradient + p.at, *kept = s->kept + p.at, *decoded = s->decoded;
-    float *sum = s->sum;
+    float power = s->mean ? mean_power(s) : 1, rest = s->mean ? (float)s->ranks / power : 1;
 
     for (uint32_t r = 0; r < s->ranks; r++) {
-        if (r != s->rank)
-            codec_decode(s->how.kind, p.len, piece_at(s, s->in, r, i) + 1, r == 0 ? s->sum : s->decoded);
-        else if (r == 0)
-            for (size_t k = 0; k < p.len; k++)
-                sum[k] = encoded_sum_clamp(gradient[k] + kept[k]);
-        else
-            for (size_t k = 0; k < p.len; k++)
-                sum[k] += encoded_sum_clamp(gradient[k] + kept[k]);
-        for (size_t k = 0; r != s->rank && r != 0 && k < p.len; k++)
-            sum[k] += decoded[k];
+        float *x = r == 0 ? s->sum : s->decoded;
+
+        gradient_piece(s, r, p, i, x);
+        for (size_t k = 0; s->mean && k < p.len; k++)
+            x[k] *= 1 / power;
+        for (size_t k = 0; r != 0 && k < p.len; k++)
+            s->sum[k] += x[k];
     }
+    for (size_t k = 0; rest != 1 && k < p.len; k++)
+        s->sum[k] /= rest;
     for (size_t k = 0; k < p.len; k++)
-        sum[k] = encoded_sum_clamp(sum[k]);
+        s->sum[k] = encoded_sum_clamp(s->sum[k]);
+}
+
+/* The sum, or the mean, encoded for all. What that leaves out is kept as a part of the sum, and comes with the next
+ * gradient, whatever is made of that one. */
+static void
+encode_sum(struct encoded_sum *s, struct sum_part p, uint32_t *out)
+{
+    float *left = s->next + p.at;
+
+    (void)codec_encode_apart(&s->how, p.len, s->sum, NULL, left, out);
+    for (size_t k = 0; s->mean && k < p.len; k++)
+        left[k] = encoded_sum_clamp(left[k] * (float)s->ranks);
 }
 
 /* The lowest rank whose gradient was not finite, or UINT32_MAX. */
@@ -258,7 +294,7 @@ encoded_sum_merge(void *sum, size_t at)
         out[0] |= NOT_FINITE | whose << WHOSE;
     } else if (p.len > 0) {
         sum_piece(s, p, i);
-        (void)codec_encode_apart(&s->how, p.len, s->sum, NULL, s->next + p.at, out + 1);
+        encode_sum(s, p, out + 1);
     }
     s->merged++;
     return UINT32_MAX;
@@ -286,7 +322,7 @@ check_sum(const struct encoded_sum *s, uint32_t rank, size_t i, struct ps_error 
 }
 
 enum ps_err
-encoded_sum_end(const struct encoded_sum *s, float *out, enum ps_reduce reduce, struct ps_error *e)
+encoded_sum_end(const struct encoded_sum *s, float *out, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
@@ -301,8 +337,6 @@ encoded_sum_end(const struct encoded_sum *s, float *out, enum ps_reduce reduce, 
 
             if (p.len > 0)
                 codec_decode(s->how.kind, p.len, sum_at(s, r, i) + 1, out + p.at);
-            for (size_t k = 0; reduce == PS_MEAN && k < p.len; k++)
-                out[p.at + k] /= (float)s->ranks;
         }
     return PS_OK;
 }

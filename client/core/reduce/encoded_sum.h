@@ -3,15 +3,16 @@
  *     encoded_sum_init(&s, count, &how, &error);
  *     encoded_sum_slots(&s, ranks, rank, &error);       // whenever the ranks are others than before
  *     for each gradient:
- *         encoded_sum_begin(&s, gradient);              // out: every other rank's part, encoded
+ *         encoded_sum_begin(&s, gradient, reduce);      // out: every other rank's part, encoded
  *         ... slots of out to their ranks, into in; each piece that is there of all: encoded_sum_merge(&s, at);
  *             this rank's slot of out to all, into in ...          (client/group/merge.h does all this)
- *         encoded_sum_end(&s, sum, reduce, &error);     // whatever it says, the same on every rank
+ *         encoded_sum_end(&s, sum, &error);             // whatever it says, the same on every rank
  *         encoded_sum_settle(&s, counted);
  *     encoded_sum_finish(&s);
  *
  * A rank's part is summed by that rank alone, in the order of the ranks: each other rank's encoding, and its own
- * gradient as it is. The sum is encoded again for all. So every rank ends with the same bits, which follow from the
+ * gradient as it is. The sum is encoded again for all; of a mean the mean is, which is no larger than the gradients, so
+ * that no encoding cuts it off that has not cut them off. So every rank ends with the same bits, which follow from the
  * gradients and from what was left out before; and what travels is that of a plain ring in the encoding's size.
  *
  * What the encodings leave out stays where it was left out, to come with the next gradient: of a rank's gradient there,
@@ -41,6 +42,7 @@ struct encoded_sum {
     float *sum, *decoded;  /* [a piece] */
     const float *gradient; /* under way */
     bool finite;           /* it is */
+    bool mean;             /* its mean is made, not its sum */
     size_t merged;         /* pieces of this rank's part */
 };
 
@@ -52,17 +54,16 @@ void encoded_sum_finish(struct encoded_sum *s); /* accepts zeroed */
 /* For these ranks, of which there are at least 2. What is kept stays. PS_ERR_NOMEM: there are no slots then. */
 enum ps_err encoded_sum_slots(struct encoded_sum *s, uint32_t ranks, uint32_t rank, struct ps_error *e) PS_MUST_USE;
 
-/* gradient: [count], borrowed until the end. What was not settled before has not counted. */
-void encoded_sum_begin(struct encoded_sum *s, const float *gradient);
+/* gradient: [count], borrowed until the end. reduce: PS_SUM or PS_MEAN. What was not settled before has not counted. */
+void encoded_sum_begin(struct encoded_sum *s, const float *gradient, enum ps_reduce reduce);
 
 /* Shaped as group_merge.merge: the piece at word `at` of this rank's slot in out, of what has come in. sum is a struct
  * encoded_sum. Returns the rank that sent what no encoder makes, or UINT32_MAX. */
 uint32_t encoded_sum_merge(void *sum, size_t at);
 
-/* All sums are there: decoded into out, [count], which may be the gradient. NONFINITE: a rank had a gradient with NaN
- * or Inf, which the sentence names; PROTOCOL: a rank's sum is none. out is as it was then. */
-enum ps_err encoded_sum_end(const struct encoded_sum *s, float *out, enum ps_reduce reduce,
-                            struct ps_error *e) PS_MUST_USE;
+/* All sums, or means, are there: decoded into out, [count], which may be the gradient. NONFINITE: a rank had a gradient
+ * with NaN or Inf, which the sentence names; PROTOCOL: a rank's sum is none. out is as it was then. */
+enum ps_err encoded_sum_end(const struct encoded_sum *s, float *out, struct ps_error *e) PS_MUST_USE;
 
 /* For a rank that is alone: nothing travels, so nothing is left out, and what was kept comes along. out may be the
  * gradient. NONFINITE as above. */

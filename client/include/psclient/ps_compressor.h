@@ -16,9 +16,12 @@
  * "DoubleSqueeze", ICML 2019). That costs two float32 for each element: as it was before a gradient, in case that does
  * not count, and as it is after. ps_reducer.h does the same for the gradients of a step while they are computed.
  *
- * All ranks make theirs with the same count and compression (else MISMATCH) and call in the same order as for any other
- * operation of the group. A group that was formed again goes on with it: what was left out is still there, that of a
- * lost rank is lost.
+ * A mean is what is encoded then, not the sum: where float16 holds all gradients it holds their mean as well, and cuts
+ * off nothing; of PS_SUM what is beyond the encoding (65504 of float16) comes with the next gradients.
+ *
+ * All ranks make theirs with the same count and compression and call with the same reduction (else MISMATCH), in the
+ * same order as any other operation of the group. A group that was formed again goes on with it: what was left out is
+ * still there, that of a lost rank is lost.
  *
  * Parameters:
  *   compressor  from ps_compressor_new()

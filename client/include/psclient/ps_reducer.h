@@ -28,10 +28,10 @@
  * buckets where parameters are small (1.2 times, digits conv). "bench overlap" measures it.
  *
  * With options.compress gradients travel encoded (ps_compress.h). Each bucket's parts go to the ranks whose they are,
- * which sum them in float32, in the order of the ranks, and send the sum, encoded again, to all; so what travels is
- * that of a plain ring in the encoding's size, all ranks end with the same bits, and the same gradients give the same
- * bits in every run. Encoding takes place in ps_reducer_ready(), summing wherever the network is driven, so buckets
- * overlap with the rest of the backward pass as plain ones do. What the encodings leave out is kept here (error
+ * which sum them in float32, in the order of the ranks, and send the sum, or the mean, encoded again, to all; so what
+ * travels is that of a plain ring in the encoding's size, all ranks end with the same bits, and the same gradients give
+ * the same bits in every run. Encoding takes place in ps_reducer_ready(), summing wherever the network is driven, so
+ * buckets overlap with the rest of the backward pass as plain ones do. What the encodings leave out is kept here (error
  * feedback), of a gradient with the rank whose it is, of a sum with the rank that made it, and comes with the next
  * step:
  *

@@ -55,10 +55,10 @@ merge_all(void)
 }
 
 static void
-encoded_sum_exchange(void)
+encoded_sum_exchange(enum ps_reduce reduce)
 {
     for (uint32_t r = 0; r < ranks; r++)
-        encoded_sum_begin(&rank[r], gradient[r]);
+        encoded_sum_begin(&rank[r], gradient[r], reduce);
     for (uint32_t from = 0; from < ranks; from++)
         for (uint32_t to = 0; to < ranks; to++)
             if (from != to)
@@ -72,14 +72,14 @@ encoded_sum_exchange(void)
 
 /* Every rank ends in the same way, with the same bits, which are in sum. */
 static enum ps_err
-end_all(enum ps_reduce reduce, size_t count)
+end_all(size_t count)
 {
     struct ps_error error = {0}, other = {0};
-    enum ps_err err = encoded_sum_end(&rank[0], sum, reduce, &error);
+    enum ps_err err = encoded_sum_end(&rank[0], sum, &error);
 
     for (uint32_t r = 1; r < ranks; r++) {
         memcpy(first, sum, count * sizeof *sum);
-        ck_assert_int_eq(encoded_sum_end(&rank[r], sum, reduce, &other), err);
+        ck_assert_int_eq(encoded_sum_end(&rank[r], sum, &other), err);
         ck_assert_int_eq(memcmp(first, sum, count * sizeof *sum), 0);
         ck_assert(err == PS_OK || strcmp(error.text, other.text) == 0);
     }
@@ -153,9 +153,9 @@ START_TEST(all_that_was_given_has_arrived_or_is_kept)
             for (int step = 0; step < 3; step++) {
                 encoded_sum_draw(&rng, count);
                 note_given(count);
-                encoded_sum_exchange();
-                ck_assert_int_eq(end_all(PS_SUM, count), PS_OK);
-                note_arrived(count, 1);
+                encoded_sum_exchange(step == 1 ? PS_MEAN : PS_SUM);
+                ck_assert_int_eq(end_all(count), PS_OK);
+                note_arrived(count, step == 1 ? n : 1);
                 settle_all(true);
             }
             for (size_t i = 0; i < count; i++)
@@ -177,8 +177,8 @@ START_TEST(sums_are_in_the_order_of_the_ranks_beside_this_ranks_own_gradient)
     for (uint32_t r = 0; r < 3; r++)
         for (size_t i = 0; i < 3; i++)
             gradient[r][i] = x[r];
-    encoded_sum_exchange();
-    ck_assert_int_eq(end_all(PS_SUM, 3), PS_OK);
+    encoded_sum_exchange(PS_SUM);
+    ck_assert_int_eq(end_all(3), PS_OK);
     for (size_t i = 0; i < 3; i++)
         ck_assert_float_eq(sum[i], (x[0] + x[1]) + x[2]);
     close_ranks();
@@ -192,11 +192,38 @@ START_TEST(the_mean_is_divided_once)
 
     open_ranks(3, 100, &how);
     encoded_sum_draw(&rng, 100);
-    encoded_sum_exchange();
-    ck_assert_int_eq(end_all(PS_MEAN, 100), PS_OK);
+    encoded_sum_exchange(PS_MEAN);
+    ck_assert_int_eq(end_all(100), PS_OK);
     for (size_t i = 0; i < 100; i++)
         ck_assert_float_eq(sum[i], (gradient[0][i] + gradient[1][i] + gradient[2][i]) / 3.0f);
     close_ranks();
+}
+END_TEST
+
+/* The largest that an encoding holds, from all ranks: nothing is cut off, and nothing is kept. */
+START_TEST(a_mean_is_not_cut_off_where_the_sum_would_be)
+{
+    static const float large[] = {60000, 0x1p126f, 0x1p126f, 0x1p126f, 0x1p126f};
+
+    for (size_t c = 0; c < ARRAY_LEN(codecs); c++)
+        for (uint32_t n = 2; n <= RANKS; n++) {
+            bool whole = codecs[c].kind != PS_COMPRESS_TOP_K || codecs[c].fraction == 1;
+
+            open_ranks(n, 40, &codecs[c]);
+            for (uint32_t r = 0; r < n; r++)
+                for (size_t i = 0; i < 40; i++)
+                    gradient[r][i] = i % 2 == 0 ? large[c] : -large[c];
+            encoded_sum_exchange(PS_MEAN);
+            ck_assert_int_eq(end_all(40), PS_OK);
+            settle_all(true);
+            for (size_t i = 0; whole && i < 40; i++) {
+                ck_assert_msg(fabsf(sum[i] / gradient[0][i] - 1) < 1e-6f, "%s, %u ranks: %g, not %g",
+                              ps_compress_name(codecs[c].kind), n, (double)sum[i], (double)gradient[0][i]);
+                for (uint32_t r = 0; r < n; r++)
+                    ck_assert(fabsf(rank[r].kept[i]) < 1e-5f * large[c]);
+            }
+            close_ranks();
+        }
 }
 END_TEST
 
@@ -211,8 +238,8 @@ START_TEST(the_same_gradients_give_the_same_bits_in_every_run)
             open_ranks(4, 5000, &codecs[c]);
             for (int step = 0; step < 4; step++) {
                 encoded_sum_draw(&rng, 5000);
-                encoded_sum_exchange();
-                ck_assert_int_eq(end_all(PS_SUM, 5000), PS_OK);
+                encoded_sum_exchange(PS_SUM);
+                ck_assert_int_eq(end_all(5000), PS_OK);
                 settle_all(true);
             }
             if (run == 0)
@@ -239,14 +266,14 @@ START_TEST(a_gradient_that_did_not_count_leaves_nothing_behind)
             for (int step = 0; step < 4; step++) {
                 if (run == 1) {
                     encoded_sum_draw(&other, count);
-                    encoded_sum_exchange();
-                    ck_assert_int_eq(end_all(PS_SUM, count), PS_OK);
+                    encoded_sum_exchange(PS_SUM);
+                    ck_assert_int_eq(end_all(count), PS_OK);
                     if (step % 2 == 0) /* otherwise the next one settles it */
                         settle_all(false);
                 }
                 encoded_sum_draw(&rng, count);
-                encoded_sum_exchange();
-                ck_assert_int_eq(end_all(PS_SUM, count), PS_OK);
+                encoded_sum_exchange(PS_SUM);
+                ck_assert_int_eq(end_all(count), PS_OK);
                 settle_all(true);
                 settle_all(false); /* once */
             }
@@ -270,8 +297,8 @@ START_TEST(what_is_kept_stays_when_the_ranks_are_others)
     open_ranks(4, count, &how);
     encoded_sum_draw(&rng, count);
     note_given(count);
-    encoded_sum_exchange();
-    ck_assert_int_eq(end_all(PS_SUM, count), PS_OK);
+    encoded_sum_exchange(PS_SUM);
+    ck_assert_int_eq(end_all(count), PS_OK);
     note_arrived(count, 1);
     settle_all(true);
     for (size_t i = 0; i < count; i++)
@@ -282,8 +309,8 @@ START_TEST(what_is_kept_stays_when_the_ranks_are_others)
             ck_assert_int_eq(encoded_sum_slots(&rank[r], ranks, r, NULL), PS_OK);
         encoded_sum_draw(&rng, count);
         note_given(count);
-        encoded_sum_exchange();
-        ck_assert_int_eq(end_all(PS_SUM, count), PS_OK);
+        encoded_sum_exchange(PS_SUM);
+        ck_assert_int_eq(end_all(count), PS_OK);
         note_arrived(count, 1);
         settle_all(true);
         for (size_t i = 0; i < count; i++)
@@ -314,9 +341,9 @@ START_TEST(a_gradient_that_is_not_finite_is_refused_by_all_and_leaves_nothing_be
         for (uint32_t r = 0; r < 3; r++)
             for (size_t i = 0; i < 5; i++)
                 gradient[r][i] = r >= bad && i == bad ? (r == 1 ? NAN : -INFINITY) : 0.1f;
-        encoded_sum_exchange();
-        ck_assert_int_eq(end_all(PS_SUM, 0), PS_ERR_NONFINITE);
-        ck_assert_int_eq(encoded_sum_end(&rank[0], sum, PS_SUM, &error), PS_ERR_NONFINITE);
+        encoded_sum_exchange(PS_SUM);
+        ck_assert_int_eq(end_all(0), PS_ERR_NONFINITE);
+        ck_assert_int_eq(encoded_sum_end(&rank[0], sum, &error), PS_ERR_NONFINITE);
         ck_assert_uint_eq((unsigned)(error.text[5] - '0'), bad); /* the lowest of them */
         settle_all(false);
         for (uint32_t r = 0; r < 3; r++)
@@ -335,8 +362,8 @@ START_TEST(the_largest_floats_stay_finite)
             for (uint32_t r = 0; r < 4; r++)
                 for (size_t i = 0; i < 20; i++)
                     gradient[r][i] = (i + r) % 2 == 0 || i < 5 ? FLT_MAX : -FLT_MAX;
-            encoded_sum_exchange();
-            ck_assert_int_eq(end_all(PS_SUM, 20), PS_OK);
+            encoded_sum_exchange(step == 1 ? PS_MEAN : PS_SUM);
+            ck_assert_int_eq(end_all(20), PS_OK);
             settle_all(true);
             for (size_t i = 0; i < 20; i++) {
                 ck_assert(isfinite(sum[i]));
@@ -357,13 +384,13 @@ START_TEST(what_no_encoder_makes_is_found_out)
 
         open_ranks(3, 300, &codecs[c]);
         encoded_sum_draw(&rng, 300);
-        encoded_sum_exchange();
+        encoded_sum_exchange(PS_SUM);
         for (uint32_t word = 0; word < 2; word++) {
             uint32_t *at = rank[1].in + 2 * rank[1].slot + word, was = *at;
 
             *at = 0xfffffff0u;
             ck_assert_uint_eq(encoded_sum_merge(&rank[1], 0), 2);
-            ck_assert_int_eq(encoded_sum_end(&rank[1], sum, PS_SUM, NULL), PS_ERR_PROTOCOL);
+            ck_assert_int_eq(encoded_sum_end(&rank[1], sum, NULL), PS_ERR_PROTOCOL);
             *at = was;
         }
         rank[1].in[0] = (uint32_t)codecs[c].kind | 0x100u | 77u << 16; /* not finite: rank 77 */
@@ -415,6 +442,7 @@ make_suite(void)
     tcase_add_loop_test(tc, all_that_was_given_has_arrived_or_is_kept, 0, ARRAY_LEN(codecs));
     tcase_add_test(tc, sums_are_in_the_order_of_the_ranks_beside_this_ranks_own_gradient);
     tcase_add_test(tc, the_mean_is_divided_once);
+    tcase_add_test(tc, a_mean_is_not_cut_off_where_the_sum_would_be);
     tcase_add_test(tc, the_same_gradients_give_the_same_bits_in_every_run);
     tcase_add_test(tc, a_gradient_that_did_not_count_leaves_nothing_behind);
     tcase_add_test(tc, what_is_kept_stays_when_the_ranks_are_others);
