@@ -13,7 +13,7 @@
  *
  * All replicas end with the same bits, and the same tensors give the same bits every time. On the CPU, and where all
  * replicas share one GPU, the sum is x[0] + x[1] + ... in this order, and the mean that sum divided by the number of
- * replicas; between GPUs NCCL chooses the order.
+ * replicas, infinite where the sum is; between GPUs NCCL chooses the order.
  *
  * How a kind of device reduces is a row, struct device_gang_kind, to which its struct device_ops points. */
 #ifndef CLIENT_DEVICE_DEVICE_GANG_H

@@ -131,14 +131,30 @@ team_op_begun(struct ps_module_team *t, int result, float *tensor, size_t elemen
     return PS_MODULE_OK;
 }
 
+/* The least power of two that is not below it. */
+static float
+team_power(float divisor)
+{
+    float power = 1;
+
+    while (power < divisor)
+        power *= 2;
+    return power;
+}
+
+/* As client/core/reduce/reduce.h keeps a mean of float32: the sum of all may be too large, so each is divided by a
+ * power of two before, which changes no bits but of what is subnormal, and by the rest after. */
 enum ps_module_result
 team_sum(struct ps_module_team *team, float *tensor, size_t elements, float divisor, struct ps_module_text *why)
 {
+    float before = team_power(divisor);
     int result;
 
     module_use(team->device);
+    if (before != 1)
+        RUN_ELEMENTS(team->device, divide, elements, before, tensor);
     result = nccl.AllReduce(tensor, tensor, elements, NCCL_FLOAT32, NCCL_SUM, team->comm, team->device->compute);
-    return team_op_begun(team, result, tensor, elements, divisor, "reducing", why);
+    return team_op_begun(team, result, tensor, elements, divisor / before, "reducing", why);
 }
 
 enum ps_module_result

@@ -87,7 +87,7 @@ PS_API enum ps_err ps_device_group_open(ps_group *group, ps_device *device,
  * Since: 0.1 */
 PS_API void ps_device_group_close(ps_device_group *tensors);
 
-/* Reduce a tensor over the ranks, in place.
+/* Reduce a tensor over the ranks, in place. A mean of finite elements is finite, as of ps_group_all_reduce().
  *
  * Parameters:
  *   reduce  PS_SUM or PS_MEAN
