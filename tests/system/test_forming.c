@@ -317,6 +317,52 @@ START_TEST(an_end_behind_a_greeting_is_heard)
 }
 END_TEST
 
+/* Rank 2 has a library whose operations have other messages: it is told so, and so is rank 0's caller. */
+START_TEST(a_higher_rank_of_another_library_is_refused)
+{
+    struct group_hello h = hello_of(2, 0);
+    int fd;
+
+    h.rules = GROUP_RULES - 1;
+    begin_as(0);
+    fd = forming_dial();
+    say_hello(fd, &h);
+    forming_fails(PATIENCE_MS, PS_ERR_VERSION, 2, "another version of libpsclient");
+    hear_abort(fd, PS_ERR_VERSION, 2);
+    close(fd);
+    forming_end();
+}
+END_TEST
+
+static void *
+welcome_main(void *arg)
+{
+    struct refusal *r = arg;
+    uint8_t out[FRAME_HEAD_SIZE + GROUP_HELLO_MAX + FRAME_ALIGN];
+    struct group_hello h = hello_of(1, 2);
+
+    h.rules = GROUP_RULES - 1;
+    r->greeting = accept(r->acceptor, NULL, NULL);
+    hear_hello(r->greeting);
+    forming_say(r->greeting, out, group_hello_encode(MSG_GROUP_WELCOME, &h, out));
+    return NULL;
+}
+
+START_TEST(so_is_a_lower_one)
+{
+    struct refusal old = {0};
+    pthread_t thread;
+
+    begin_as(2);
+    old.acceptor = door[1];
+    ck_assert_int_eq(pthread_create(&thread, NULL, welcome_main, &old), 0);
+    forming_fails(PATIENCE_MS, PS_ERR_VERSION, 1, "another version of libpsclient");
+    pthread_join(thread, NULL);
+    close(old.greeting);
+    forming_end();
+}
+END_TEST
+
 /* Rank 1 did not come; rank 2, which comes when all is over, learns that it was not rank 0's fault. */
 START_TEST(who_comes_late_is_told_the_end)
 {
@@ -357,6 +403,8 @@ forming_make(void)
     tcase_add_test(t, an_end_that_comes_before_the_table_is_kept);
     tcase_add_test(t, an_end_of_another_forming_is_not_believed);
     tcase_add_loop_test(t, an_end_behind_a_greeting_is_heard, 0, 2);
+    tcase_add_test(t, a_higher_rank_of_another_library_is_refused);
+    tcase_add_test(t, so_is_a_lower_one);
     tcase_add_test(t, who_comes_late_is_told_the_end);
     tcase_add_test(t, who_has_gone_is_not_waited_for);
     suite_add_tcase(s, t);
