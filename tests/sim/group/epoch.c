@@ -293,10 +293,32 @@ epoch_accept(struct net_listener *listener, struct net_end *end)
 
 /* ---- Frames ---- */
 
+/* The lower rank's group has failed before it answered the hello: its reason is believed, as by the mesh. */
+static bool
+greeting_is_end(struct link_end *l)
+{
+    char text[GROUP_ABORT_TEXT_MAX + 1];
+    struct ps_error why;
+    enum ps_err code;
+    uint32_t guilty;
+
+    if (l->state != LINK_GREETS || l->reader.head.type != MSG_GROUP_ABORT ||
+        group_abort_decode(&l->reader.head, l->reader.meta, &code, &guilty, text, &why) != PS_OK ||
+        guilty >= l->epoch->ranks)
+        return false;
+    ps_error_set(&why, code, "%s", text);
+    group_core_blame(l->epoch->core, guilty, &why);
+    link_close(l, false);
+    return true;
+}
+
 static bool
 greeting_came(struct link_end *l)
 {
     struct ps_error why;
+
+    if (greeting_is_end(l))
+        return true;
 
     if (l->reader.head.type != (l->state == LINK_INCOMING ? MSG_GROUP_HELLO : MSG_GROUP_WELCOME) ||
         group_hello_decode(&l->reader.head, l->reader.meta, &l->hello, &why) != PS_OK)
