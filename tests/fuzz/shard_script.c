@@ -385,6 +385,8 @@ script_set(struct shard_script *s)
     schedule.steps = 3;
     schedule.factor = 0.5;
     m.schedule = how & 3 && how & 16 ? &schedule : NULL;
+    m.begin_now = m.schedule != NULL && how % 3 > 0;
+    m.careful = how % 7 > 3;
     clip.kind = PSD__CLIP_KIND__CLIP_VALUE;
     clip.limit = 0.1;
     m.clip = how & 3 && how & 32 ? &clip : NULL;

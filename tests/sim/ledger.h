@@ -164,7 +164,7 @@ void ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_
 
 /* A worker asks for another learning rate of a variable (sync), bound (ssp) or cutoff (async): the set's id; it is
  * done. */
-enum ledger_setting { LEDGER_RATE, LEDGER_BOUND, LEDGER_CUTOFF };
+enum ledger_setting { LEDGER_RATE, LEDGER_BEGIN, LEDGER_BOUND, LEDGER_CUTOFF };
 uint32_t ledger_set(struct ledger *l, enum ledger_setting what, uint32_t var, double value);
 void ledger_set_done(struct ledger *l, uint32_t set);
 

@@ -254,7 +254,7 @@ struct search {
     struct block_state *b;
     const float *target; /* [1 + slots][stride] */
     uint64_t version, clock;
-    double rate;                        /* the learning rate that is tried */
+    double rate, begin;                 /* the learning rate and the schedule's begin that are tried */
     uint64_t chosen[MODEL_WORKERS_MAX]; /* numbers of pushes in worker order */
     uint32_t chosen_len, wanted;
 };
@@ -311,6 +311,7 @@ step_gives(const struct search *x, uint32_t n)
     float *sum = ledger_block_floats(x->b->len);
 
     o.learning_rate = x->rate;
+    o.schedule.begin = (uint64_t)x->begin;
     mean_sum(x, n, sum);
     arrays_of(x->b, x->b->arrays, &from);
     arrays_of(x->b, x->b->next, &to);
@@ -382,10 +383,22 @@ search_rates(struct search *x)
 }
 
 static bool
+search_begins(struct search *x)
+{
+    const struct in_force *begin = &x->l->begins[x->b->shard][x->b->var];
+
+    x->begin = begin->was;
+    if (search_rates(x))
+        return true;
+    x->begin = begin->now;
+    return begin->now != begin->was && search_rates(x);
+}
+
+static bool
 search_clocks(struct search *x, uint64_t low, uint64_t high)
 {
     for (x->clock = high; x->clock + 1 > low; x->clock--) {
-        if (search_rates(x))
+        if (search_begins(x))
             return true;
         if (x->clock == 0)
             break;
@@ -411,8 +424,8 @@ remember_step(const struct search *x)
 
     b->steps = sim_grow(b->steps, &b->steps_room, b->steps_len, sizeof *b->steps);
     step = &b->steps[b->steps_len++];
-    *step =
-        (struct ledger_step){.version = x->version, .clock = x->clock, .rate = x->rate, .chosen_len = x->chosen_len};
+    *step = (struct ledger_step){
+        .version = x->version, .clock = x->clock, .rate = x->rate, .begin = x->begin, .chosen_len = x->chosen_len};
     memcpy(step->chosen, x->chosen, sizeof step->chosen);
 }
 
@@ -425,6 +438,7 @@ ledger_block_step(struct ledger *l, struct block_state *b, const struct ledger_s
                        .version = version,
                        .clock = step->clock,
                        .rate = step->rate,
+                       .begin = step->begin,
                        .chosen_len = step->chosen_len};
 
     memcpy(x.chosen, step->chosen, sizeof x.chosen);

@@ -1,8 +1,9 @@
 /* The effect of SETs on a running job. The shard's own rows say what is in force after each commit; it must be as
  * declared or as asked for, and a SET that was acknowledged to a worker is done.
  *
- * sync: learning rates. The bits of every update must have been made with the rate from before the commit or after it:
- * a turn holds the SET and updates on both sides of it.
+ * sync: learning rates, and schedules that begin now. The bits of every update must have been made with the rate and
+ * the begin from before the commit or after it: a turn holds the SET and updates on both sides of it. A schedule has
+ * begun where its variable's first block was between the SET and its commit.
  *
  * ssp: bounds. A pull may have been let go under the largest that was ever asked for.
  *
@@ -15,18 +16,34 @@
 #include "proto/store.pb-c.h"
 #include "tests/sim/ledger_state.h"
 
+static bool
+ledger_setting_of_variable(enum ledger_setting what)
+{
+    return what == LEDGER_RATE || what == LEDGER_BEGIN;
+}
+
 static const char *
 setting_name(const struct ledger *l, enum ledger_setting what, uint32_t var)
 {
     static const char *const names[] = {[LEDGER_BOUND] = "the bound", [LEDGER_CUTOFF] = "the cutoff"};
 
-    return what == LEDGER_RATE ? l->model->vars[var].name : names[what];
+    return ledger_setting_of_variable(what) ? l->model->vars[var].name : names[what];
 }
 
 static struct in_force *
 in_force(struct ledger *l, uint32_t shard, enum ledger_setting what, uint32_t var)
 {
-    return what == LEDGER_RATE ? &l->rates[shard][var] : what == LEDGER_BOUND ? &l->bounds[shard] : &l->cutoffs[shard];
+    switch (what) {
+    case LEDGER_RATE:
+        return &l->rates[shard][var];
+    case LEDGER_BEGIN:
+        return &l->begins[shard][var];
+    case LEDGER_BOUND:
+        return &l->bounds[shard];
+    case LEDGER_CUTOFF:
+        return &l->cutoffs[shard];
+    }
+    abort();
 }
 
 static double
@@ -34,16 +51,41 @@ ledger_setting_declared(const struct ledger *l, enum ledger_setting what, uint32
 {
     if (what == LEDGER_RATE)
         return l->model->vars[var].spec.optimizer.learning_rate;
+    if (what == LEDGER_BEGIN)
+        return (double)l->model->vars[var].spec.optimizer.schedule.begin;
     return what == LEDGER_BOUND ? l->model->bound : l->model->age_parameter;
 }
 
+/* Where a variable's schedule begins that begins now: at its first block's version, or at the step that this takes
+ * next. */
+static double
+ledger_setting_now(const struct ledger *l, uint32_t shard, uint32_t var)
+{
+    const struct var_state *v = &l->vars[var];
+    bool by_clock = l->model->vars[var].spec.optimizer.schedule.by == PS_BY_CLOCK;
+
+    for (uint32_t b = 0; b < v->blocks_len; b++)
+        if (v->blocks[b].shard == shard && v->blocks[b].seen)
+            return (double)(by_clock ? v->blocks[b].clock : v->blocks[b].version);
+    return 0;
+}
+
+/* In the life of the shard's data in which it was asked for, not before its block was there. */
 static bool
-was_asked(const struct ledger *l, enum ledger_setting what, uint32_t var, double value)
+ledger_setting_is(const struct ledger *l, uint32_t shard, const struct set_state *s, double value)
+{
+    if (s->what != LEDGER_BEGIN)
+        return s->value == value;
+    return s->epochs[shard] != l->epoch[shard] || value >= s->least[shard];
+}
+
+static bool
+was_asked(const struct ledger *l, uint32_t shard, enum ledger_setting what, uint32_t var, double value)
 {
     if (value == ledger_setting_declared(l, what, var))
         return true;
     for (size_t i = 0; i < l->sets_len; i++)
-        if (l->sets[i].what == what && l->sets[i].var == var && l->sets[i].value == value)
+        if (l->sets[i].what == what && l->sets[i].var == var && ledger_setting_is(l, shard, &l->sets[i], value))
             return true;
     return false;
 }
@@ -59,7 +101,7 @@ static void
 ledger_setting_see(const struct rows_visit *v, enum ledger_setting what, uint32_t var, double value)
 {
     in_force(v->l, v->shard, what, var)->now = value;
-    if (!was_asked(v->l, what, var, value))
+    if (!was_asked(v->l, v->shard, what, var, value))
         sim_fail(v->l->sim, "s%u has %s at %g, which nobody asked for", v->shard, setting_name(v->l, what, var), value);
 }
 
@@ -77,8 +119,10 @@ visit_variable(void *arg, struct span key, struct span value)
     id = be32toh(id);
     o = row->optimizer != NULL ? row->optimizer : row->declare->optimizer;
     var = id < ids->len ? ids->var[id] : 0;
-    if (var > 0)
+    if (var > 0) {
         ledger_setting_see(v, LEDGER_RATE, var - 1, o->learning_rate);
+        ledger_setting_see(v, LEDGER_BEGIN, var - 1, o->schedule != NULL ? (double)o->schedule->begin : 0);
+    }
     psd__variable_row__free_unpacked(row, NULL);
     return true;
 }
@@ -107,11 +151,25 @@ ledger_settings_before(struct ledger *l, uint32_t shard, struct store *store)
     ps_assert(err == PS_OK);
 }
 
+/* What begins now does not begin later, either; a shard that came back older may have to get there again. */
+static void
+ledger_setting_check_begin(struct ledger *l, uint32_t shard, uint32_t var)
+{
+    const struct in_force *begin = &l->begins[shard][var];
+
+    if (begin->now != begin->was && l->epoch[shard] == 0 && begin->now > ledger_setting_now(l, shard, var))
+        sim_fail(l->sim, "s%u has the schedule of %s begin at %g, which is still to come", shard,
+                 l->model->vars[var].name, begin->now);
+}
+
 void
 ledger_settings_after(struct ledger *l, uint32_t shard)
 {
-    for (uint32_t var = 0; var < l->model->vars_len; var++)
+    for (uint32_t var = 0; var < l->model->vars_len; var++) {
+        ledger_setting_check_begin(l, shard, var);
         l->rates[shard][var].was = l->rates[shard][var].now;
+        l->begins[shard][var].was = l->begins[shard][var].now;
+    }
     l->bounds[shard].was = l->bounds[shard].now;
     l->cutoffs[shard].was = l->cutoffs[shard].now;
 }
@@ -120,8 +178,10 @@ void
 ledger_settings_init(struct ledger *l)
 {
     for (uint32_t shard = 0; shard < l->model->shards; shard++) {
-        for (uint32_t var = 0; var < l->model->vars_len; var++)
+        for (uint32_t var = 0; var < l->model->vars_len; var++) {
             l->rates[shard][var].now = ledger_setting_declared(l, LEDGER_RATE, var);
+            l->begins[shard][var].now = ledger_setting_declared(l, LEDGER_BEGIN, var);
+        }
         l->bounds[shard].now = ledger_setting_declared(l, LEDGER_BOUND, 0);
         l->cutoffs[shard].now = ledger_setting_declared(l, LEDGER_CUTOFF, 0);
         ledger_settings_after(l, shard);
@@ -136,6 +196,10 @@ ledger_set(struct ledger *l, enum ledger_setting what, uint32_t var, double valu
 {
     l->sets = sim_grow(l->sets, &l->sets_room, l->sets_len, sizeof *l->sets);
     l->sets[l->sets_len] = (struct set_state){.what = what, .var = var, .value = value};
+    for (uint32_t shard = 0; shard < l->model->shards; shard++) {
+        l->sets[l->sets_len].least[shard] = ledger_setting_now(l, shard, var);
+        l->sets[l->sets_len].epochs[shard] = l->epoch[shard];
+    }
     if (what == LEDGER_BOUND)
         l->bound_max = MAX(l->bound_max, (uint32_t)value);
     return (uint32_t)l->sets_len++;
@@ -145,10 +209,10 @@ ledger_set(struct ledger *l, enum ledger_setting what, uint32_t var, double valu
 static bool
 ledger_setting_concerns(const struct ledger *l, uint32_t shard, const struct set_state *s)
 {
-    for (uint32_t b = 0; s->what == LEDGER_RATE && b < l->vars[s->var].blocks_len; b++)
+    for (uint32_t b = 0; ledger_setting_of_variable(s->what) && b < l->vars[s->var].blocks_len; b++)
         if (l->vars[s->var].blocks[b].shard == shard)
             return true;
-    return s->what != LEDGER_RATE;
+    return !ledger_setting_of_variable(s->what);
 }
 
 /* They stay until another is asked for: a crash, or a commit that failed, does not take them back. */
@@ -160,7 +224,7 @@ check_latest(struct ledger *l)
     for (uint32_t shard = 0; shard < l->model->shards; shard++) {
         double now = in_force(l, shard, s->what, s->var)->now;
 
-        if (ledger_setting_concerns(l, shard, s) && now != s->value)
+        if (ledger_setting_concerns(l, shard, s) && !ledger_setting_is(l, shard, s, now))
             sim_fail(l->sim, "s%u has %s at %g, and said that it is set to %g", shard, setting_name(l, s->what, s->var),
                      now, s->value);
     }

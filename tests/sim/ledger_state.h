@@ -37,8 +37,10 @@ struct ledger_pull_state {
 /* A set that was asked for. */
 struct set_state {
     enum ledger_setting what;
-    uint32_t var; /* of a rate */
+    uint32_t var; /* of a rate, or of a schedule that begins now: */
     double value;
+    double least[MODEL_SHARDS_MAX]; /* where its first block there was then, in versions or steps */
+    uint32_t epochs[MODEL_SHARDS_MAX];
 };
 
 /* On a shard: before and after the current commit. */
@@ -89,6 +91,7 @@ struct traces {
 struct ledger_step {
     uint64_t version, clock;
     double rate;
+    double begin; /* of its schedule */
     uint32_t chosen_len;
     uint64_t chosen[MODEL_WORKERS_MAX]; /* numbers of pushes in worker order */
 };
@@ -148,7 +151,8 @@ struct ledger {
     size_t lives_len, lives_room;
     struct set_state *sets;
     size_t sets_len, sets_room;
-    struct in_force rates[MODEL_SHARDS_MAX][MODEL_VARS_MAX], bounds[MODEL_SHARDS_MAX], cutoffs[MODEL_SHARDS_MAX];
+    struct in_force rates[MODEL_SHARDS_MAX][MODEL_VARS_MAX], begins[MODEL_SHARDS_MAX][MODEL_VARS_MAX];
+    struct in_force bounds[MODEL_SHARDS_MAX], cutoffs[MODEL_SHARDS_MAX];
     uint32_t bound_max;
     struct barrier_state *barriers;
     size_t barriers_len, barriers_room;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/core/model/schedule.h"
 #include "common/core/optimizer/optimizer.h"
 #include "tests/sim/script.h"
 
@@ -10,6 +11,7 @@
 #define CANCEL_LATE_US_MAX (3 * SIM_SECOND) /* perhaps after connections were lost and made again */
 #define BARRIER_US_MAX     (5 * SIM_SECOND)
 #define SET_PER_MILLE      150 /* of worker 0: changes of the running job */
+#define SCRIPT_BEGINS      2   /* of MODEL_BOUND_MAX + 1 sets in sync: of a schedule */
 #define NOW_PER_MILLE      100 /* pulls that do not wait for the mode's condition */
 
 const char *
@@ -337,8 +339,24 @@ script_may_set(const struct node_worker *w)
     return w->model->mode != PS_ASYNC || w->model->age == PS_AGE_CUTOFF;
 }
 
-/* In sync the learning rate of a variable, which the ledger follows; otherwise the parameter that releases pulls, or
- * drops pushes. */
+/* The variable's schedule once more, from now on; or its learning rate. */
+static uint32_t
+set_in_sync(struct node_worker *w, uint32_t v, bool begins, struct ps_parameter *rate, struct ps_setting *setting)
+{
+    const struct sim_model_var *var = &w->model->vars[v];
+
+    setting->variables = var->name;
+    if (begins && schedule_moves(&var->spec.optimizer.schedule)) {
+        setting->schedule = &var->spec.optimizer.schedule;
+        return ledger_set(w->ledger, LEDGER_BEGIN, v, 0);
+    }
+    setting->parameters = 1;
+    setting->parameter = rate;
+    return ledger_set(w->ledger, LEDGER_RATE, v, w->profile.lie == LIE_OTHER_RATE ? 2 * rate->value : rate->value);
+}
+
+/* In sync the learning rate of a variable or its schedule, which the ledger follows; otherwise the parameter that
+ * releases pulls, or drops pushes. */
 void
 script_start_set(struct node_worker *w)
 {
@@ -354,10 +372,7 @@ script_start_set(struct node_worker *w)
 
     o->awaited = false;
     if (w->model->mode == PS_SYNC) {
-        setting.variables = var->name;
-        setting.parameters = 1;
-        setting.parameter = &rate;
-        o->set = ledger_set(w->ledger, LEDGER_RATE, v, w->profile.lie == LIE_OTHER_RATE ? 2 * rate.value : rate.value);
+        o->set = set_in_sync(w, v, bound < SCRIPT_BEGINS, &rate, &setting);
     } else if (w->model->mode == PS_SSP) {
         setting.bound = &bound;
         o->set = ledger_set(w->ledger, LEDGER_BOUND, 0, bound);

@@ -59,6 +59,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_BARRIER_EARLY] = {{.mode = RUN_ASYNC, .faults = FAULTS_NONE}, 60},
     [MUTATION_AGE_IGNORED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 120},
     [MUTATION_RATE_NOT_KEPT] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
+    [MUTATION_BEGIN_NOT_KEPT] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_BOUND_NOT_KEPT] = {{.mode = RUN_SSP, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_PASSED_WHEN_HANDED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_INSTANT_OVERWRITTEN] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},

@@ -129,6 +129,13 @@ psctl set --variables '*bias' clip=block_norm:2
   has '^digits dense0/bias .*schedule=exponential.*clip=block_norm,limit=2' && ! has '^digits dense0/weights .*clip='
 ok $? "a pattern names variables, and variables shows what they have now"
 
+psctl variables
+has '^digits dense0/bias .* 0\.2[0-9-]+[^ ]* adam:learning_rate=0.25,schedule=exponential,steps=100,factor=0.5,begin=[1-9][0-9]*,'
+ok $? "a schedule that is set begins where the variables are, and not at version 0"
+psctl set schedule=linear:steps=20,warmup=5
+[ "$status" -eq 0 ] && [ ! -s "$work/err" ] && psctl variables && has '^digits dense0/bias .* 0\.05 adam:.*schedule=linear,warmup=5,steps=20,begin='
+ok $? "also one whose steps the job has behind it: its rate is that of its beginning"
+
 # refused STATUS SENTENCE TEXT ARGS...: psctl set is refused with the status and the text, and changes nothing.
 refused() {
   local wanted=$1 sentence=$2 text=$3
@@ -146,6 +153,9 @@ refused() {
 }
 refused 3 "a value out of its range is refused by the cluster" 'learning_rate' learning_rate=-1
 refused 3 "a parameter that the optimizer does not have" 'momentum' momentum=0.5
+refused 3 "a schedule that is over, which would make the rate 0" 'the schedule makes its learning rate 0: begin=now lets' \
+  schedule=linear:steps=20,begin=0
+refused 3 "a weight decay that takes weights past 0" 'a weight_decay of 25 takes' schedule=constant weight_decay=25
 refused 3 "a bound for a job that is not ssp" 'not ssp' bound=4
 refused 3 "a job that is not there" "nobody" --job nobody learning_rate=1
 refused 3 "a pattern that names nothing" "x\*" --variables 'x*' learning_rate=1
@@ -165,8 +175,14 @@ on() {
 }
 accuracy() { sed -n 's/.*held-out accuracy  *//p' "$work/out"; }
 
+psctl set --force schedule=linear:steps=20,begin=0
+[ "$status" -eq 0 ] && psctl variables && has '^digits dense0/bias .* 0 adam:.*schedule=linear,steps=20'
+ok $? "--force sets it all the same"
+refused 3 "a learning rate below a schedule that is over has no effect" 'makes its learning rate 0' learning_rate=0.5
 psctl set learning_rate=0 schedule=constant age=none
 is 0 "$status" "the learning rate is set to 0"
+says err '^psctl: learning_rate=0: these variables stand still'
+ok $? "and psctl says what that means"
 on 4
 frozen=$(accuracy)
 on 6

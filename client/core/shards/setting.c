@@ -64,7 +64,9 @@ setting_fill(struct set_message *m, const struct core *c, const struct ps_settin
     if (s->schedule != NULL) {
         wire_schedule_message(s->schedule, &m->schedule);
         m->set.schedule = &m->schedule;
+        m->set.begin_now = s->schedule->begin == 0 && s->from_start == 0;
     }
+    m->set.careful = s->force == 0;
     if (s->clip != NULL) {
         wire_clip_message(s->clip, &m->clip);
         m->set.clip = &m->clip;

@@ -89,12 +89,22 @@ take_parameter(const struct assignment *a, struct assignments *out, struct ps_er
     return PS_OK;
 }
 
+/* Whether a schedule's text, which has been read, has it begin at a number. */
+static bool
+begins_at_number(const char *schedule)
+{
+    const char *begin = strstr(schedule, "begin=");
+
+    return begin != NULL && strncmp(begin, "begin=now", strlen("begin=now")) != 0;
+}
+
 static enum ps_err
 take_schedule(const struct assignment *a, struct assignments *out, struct ps_error *e)
 {
     if (out->setting.schedule != NULL)
         return assignment_twice(a, e);
     out->setting.schedule = &out->schedule;
+    out->setting.from_start = begins_at_number(a->value);
     return ps_schedule_parse(a->value, &out->schedule, e);
 }
 
@@ -210,6 +220,19 @@ take_word(const char *word, struct assignments *out, struct ps_error *e)
             return err;
         word += n + 1;
     }
+}
+
+const char *
+assignments_warning(const struct assignments *a)
+{
+    const struct ps_setting *s = &a->setting;
+
+    for (size_t i = 0; i < s->parameters; i++)
+        if (strcmp(s->parameter[i].name, "learning_rate") == 0 && (float)s->parameter[i].value == 0)
+            return "learning_rate=0: these variables stand still until they get another";
+    if (s->age != NULL && s->age->kind == PS_AGE_CUTOFF && s->age->parameter < 1)
+        return "age=cutoff:0: of workers that push at the same time only one counts";
+    return NULL;
 }
 
 enum ps_err

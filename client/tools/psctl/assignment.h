@@ -1,7 +1,7 @@
 /* The arguments of psctl set, each NAME=VALUE, as the setting that ps_client_set() takes. Pure.
  *
  *     learning_rate=0.01, beta1=0.8, ...                any parameter of an optimizer
- *     schedule=cosine,steps=1000,warmup=50              as ps_schedule_parse() reads it
+ *     schedule=cosine,steps=1000,warmup=50              as ps_schedule_parse() reads it; it begins now, or at begin=N
  *     clip=block_norm,limit=1, clip=value:5, clip=none  as ps_clip_parse() reads it
  *     age=none, age=inverse, age=exponential:0.9, age=cutoff:8
  *     bound=8
@@ -30,5 +30,8 @@ struct assignments {
  * there twice, a value that cannot be read, a pattern without anything for its variables. */
 enum ps_err assignments_parse(char *const words[], int n, const char *variables, struct assignments *out,
                               struct ps_error *e) PS_MUST_USE;
+
+/* What a setting does that its author may not have meant, as a sentence; NULL: nothing. Static. */
+const char *assignments_warning(const struct assignments *a);
 
 #endif

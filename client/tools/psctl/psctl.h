@@ -25,7 +25,7 @@ struct psctl_settings {
     int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms, workers, bound;
     int colour, sort, by, mode;
     int64_t block_bytes, in_flight;
-    bool json, check, all, slots, yes;
+    bool json, check, all, slots, yes, force;
 };
 
 struct psctl {

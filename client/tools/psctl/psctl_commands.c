@@ -288,6 +288,13 @@ static const struct option psctl_options[] = {
      .offset = FIELD(yes),
      .commands = "bench",
      .help = "also while workers train on the cluster, whom the load slows"},
+    {.name = "force",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(force),
+     .commands = "set",
+     .help =
+         "also when a schedule that is over by now makes learning rates 0, or a learning rate times weight_decay is "
+         "1 or more"},
     {.name = "seconds",
      .kind = OPTION_SECONDS,
      .argument = "N",
@@ -348,7 +355,8 @@ const struct subcommand psctl_commands[WORDS] = {
                   .suggest = SET_NAMES,
                   .about = "change a running job on all shards. Of its variables' optimizers: any parameter "
                            "(learning_rate=0.01), schedule (cosine:steps=1000,warmup=50; constant, step, exponential, "
-                           "cosine, linear), clip (block_norm:1; none, value, block_norm, given_norm). Of the job: "
+                           "cosine, linear; its steps count from now, or from begin=VERSION), clip (block_norm:1; "
+                           "none, value, block_norm, given_norm). Of the job: "
                            "age (none, inverse, exponential:0.9, cutoff:8), and bound (8) when it is ssp. Says what "
                            "changed on how many variables"},
     [WORD_DRAIN] = {.name = "drain",

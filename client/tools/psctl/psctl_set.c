@@ -71,8 +71,11 @@ psctl_set(struct psctl *p)
             return status;
         a.setting.job = job;
     }
+    a.setting.force = p->settings.force;
     if (set_change(p, &a.setting, &variables, &e) != PS_OK)
         return psctl_failed(&e);
+    if (assignments_warning(&a) != NULL)
+        fprintf(stderr, "psctl: %s\n", assignments_warning(&a));
     print_changed(p, &a.setting, variables);
     return EXIT_SUCCESS;
 }

@@ -42,6 +42,7 @@
     X(AGE_IGNORED,          "a gradient older than the cutoff is applied")                                             \
     /* settings */                                                                                                     \
     X(RATE_NOT_KEPT,        "a learning rate that was set is gone with the next start")                                \
+    X(BEGIN_NOT_KEPT,       "where a schedule that was set has begun is gone with the next start")                     \
     X(BOUND_NOT_KEPT,       "a bound or an age policy that was set is gone with the next start")                       \
     /* saves */                                                                                                        \
     X(PASSED_WHEN_HANDED,   "a save lets go of a block when the saver asks for it, not when it has read it")           \

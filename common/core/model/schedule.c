@@ -47,9 +47,20 @@ schedule_used(const struct ps_schedule *s)
         used.steps = 0;
         used.floor = 0;
     }
-    if (!schedule_moves(s))
+    if (!schedule_moves(s)) {
         used.by = PS_BY_VERSION;
+        used.begin = 0;
+    }
     return used;
+}
+
+bool
+schedule_equal(const struct ps_schedule *a, const struct ps_schedule *b)
+{
+    struct ps_schedule x = schedule_used(a), y = schedule_used(b);
+
+    return x.kind == y.kind && x.by == y.by && x.warmup_steps == y.warmup_steps && x.steps == y.steps &&
+           x.factor == y.factor && x.floor == y.floor && x.begin == y.begin;
 }
 
 /* How much of the way is behind, 0 to 1. */
@@ -60,9 +71,9 @@ schedule_progress(const struct ps_schedule *s, uint64_t u)
 }
 
 double
-schedule_rate(const struct ps_schedule *s, double learning_rate, uint64_t t)
+schedule_rate(const struct ps_schedule *s, double learning_rate, uint64_t at)
 {
-    uint64_t u = t - s->warmup_steps;
+    uint64_t t = at > s->begin ? at - s->begin : 0, u = t - s->warmup_steps;
 
     if (t < s->warmup_steps)
         return learning_rate * ((double)(t + 1) / (double)s->warmup_steps);

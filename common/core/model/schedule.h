@@ -12,8 +12,12 @@ enum ps_err schedule_check(const struct ps_schedule *s, double learning_rate, st
 /* A copy in which all that is not used is 0; the kind is known. */
 struct ps_schedule schedule_used(const struct ps_schedule *s);
 
-/* The rate at t; s has passed schedule_check(). */
-double schedule_rate(const struct ps_schedule *s, double learning_rate, uint64_t t);
+/* The rate at this version or clock; s has passed schedule_check(). Before the schedule begins it is that of its
+ * beginning. */
+double schedule_rate(const struct ps_schedule *s, double learning_rate, uint64_t at);
+
+/* The same in all that is used; the kinds are known. */
+bool schedule_equal(const struct ps_schedule *a, const struct ps_schedule *b);
 
 /* Whether s uses its factor. */
 bool schedule_by_factor(const struct ps_schedule *s);

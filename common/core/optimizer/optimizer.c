@@ -198,10 +198,8 @@ optimizer_equal(const struct ps_optimizer *a, const struct ps_optimizer *b)
     for (enum optimizer_parameter p = 0; p < OPTIMIZER_PARAMETERS; p++)
         if (parameter_of(&x, p) != parameter_of(&y, p))
             return false;
-    return x.kind == y.kind && x.schedule.kind == y.schedule.kind && x.schedule.by == y.schedule.by &&
-           x.schedule.warmup_steps == y.schedule.warmup_steps && x.schedule.steps == y.schedule.steps &&
-           x.schedule.factor == y.schedule.factor && x.schedule.floor == y.schedule.floor &&
-           x.clip.kind == y.clip.kind && x.clip.limit == y.clip.limit;
+    return x.kind == y.kind && schedule_equal(&x.schedule, &y.schedule) && x.clip.kind == y.clip.kind &&
+           x.clip.limit == y.clip.limit;
 }
 
 /* ---- Work ---- */
@@ -230,9 +228,9 @@ optimizer_start(const struct ps_optimizer *o, size_t n, const struct optimizer_a
 double
 optimizer_rate(const struct ps_optimizer *o, const struct optimizer_when *when)
 {
-    uint64_t t = o->schedule.by == PS_BY_CLOCK ? when->clock : when->version - 1;
+    uint64_t at = o->schedule.by == PS_BY_CLOCK ? when->clock : when->version - 1;
 
-    return schedule_rate(&o->schedule, o->learning_rate, t);
+    return schedule_rate(&o->schedule, o->learning_rate, at);
 }
 
 void

@@ -128,9 +128,9 @@ read_count(const char *key, const char *value, uint64_t *out, struct ps_error *e
     })
 
 /* The keys: an optimizer's parameters by their numbers, then these. */
-enum { SCHEDULE = OPTIMIZER_PARAMETERS, BY, WARMUP, STEPS, FACTOR, FLOOR, CLIP, LIMIT, KEYS };
+enum { SCHEDULE = OPTIMIZER_PARAMETERS, BY, BEGIN, WARMUP, STEPS, FACTOR, FLOOR, CLIP, LIMIT, KEYS };
 
-static const char *const words[] = {"schedule", "by", "warmup", "steps", "factor", "floor", "clip", "limit"};
+static const char *const words[] = {"schedule", "by", "begin", "warmup", "steps", "factor", "floor", "clip", "limit"};
 
 static const char *
 key_name(unsigned key)
@@ -149,6 +149,18 @@ key_of(const char *text)
     return key;
 }
 
+/* A version or a clock, or "now", which is 0. */
+static enum ps_err
+read_begin(const char *value, uint64_t *out, struct ps_error *e)
+{
+    *out = 0;
+    if (strcmp(value, "now") == 0)
+        return PS_OK;
+    if (read_count("begin", value, out, e) != PS_OK)
+        return ps_fail(e, PS_ERR_INVALID, "begin: \"%s\" is neither a whole number nor now", value);
+    return PS_OK;
+}
+
 static enum ps_err
 schedule_key(struct ps_schedule *s, unsigned key, const char *value, struct ps_error *e)
 {
@@ -157,6 +169,8 @@ schedule_key(struct ps_schedule *s, unsigned key, const char *value, struct ps_e
         return READ_WORD("schedule", schedules, value, &s->kind, e);
     case BY:
         return READ_WORD("by", bys, value, &s->by, e);
+    case BEGIN:
+        return read_begin(value, &s->begin, e);
     case WARMUP:
         return read_count("warmup", value, &s->warmup_steps, e);
     case STEPS:
@@ -207,7 +221,7 @@ read_key(struct optimizer_text_target *to, const char *name, const char *value, 
         return clip_key(to->clip, key, value, e);
     if (to->optimizer == NULL)
         return ps_fail(e, PS_ERR_INVALID, "\"%s\" is not a key of a %s", name,
-                       to->schedule != NULL ? "schedule: by, warmup, steps, factor, floor" : "clip: limit");
+                       to->schedule != NULL ? "schedule: by, begin, warmup, steps, factor, floor" : "clip: limit");
     if ((err = read_number(name, value, &number, e)) != PS_OK)
         return err;
     return ps_optimizer_set(to->optimizer, name, number, e);
@@ -275,6 +289,7 @@ check_said(const struct optimizer_text_target *to, struct ps_error *e)
         {FLOOR, s->kind != PS_SCHEDULE_CONSTANT, "schedule=step, exponential, cosine or linear"},
         {FACTOR, schedule_by_factor(s), "schedule=step or exponential"},
         {BY, schedule_moves(s), "a schedule or a warmup"},
+        {BEGIN, schedule_moves(s), "a schedule or a warmup"},
         {LIMIT, to->clip != NULL && to->clip->kind != PS_CLIP_NONE, "clip=value, block_norm or given_norm"},
     };
 
@@ -387,6 +402,8 @@ put_schedule(struct text *t, const struct ps_schedule *s)
         put_number(t, "floor", s->floor);
     if (s->by != PS_BY_VERSION)
         text_put(t, ",by=%s", bys[s->by]);
+    if (s->begin != 0)
+        text_put(t, ",begin=%llu", (unsigned long long)s->begin);
 }
 
 void

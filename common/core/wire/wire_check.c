@@ -328,6 +328,8 @@ wire_check_set(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     TRY(check_parameters(s, e));
     if (s->schedule != NULL)
         TRY(rule_schedule(s->schedule, e));
+    if (s->begin_now && (s->schedule == NULL || s->schedule->begin != 0))
+        return ps_fail(e, PS_ERR_INVALID, "set: a schedule begins now, and there is none, or it begins elsewhere");
     if (s->clip != NULL)
         TRY(rule_clip(s->clip, e));
     if (s->age != NULL)

@@ -27,7 +27,8 @@ wire_schedule(const Psd__Schedule *s)
                                    .warmup_steps = s->warmup_steps,
                                    .steps = s->steps,
                                    .factor = s->factor,
-                                   .floor = s->floor};
+                                   .floor = s->floor,
+                                   .begin = s->begin};
     return out;
 }
 
@@ -62,6 +63,7 @@ wire_schedule_message(const struct ps_schedule *s, Psd__Schedule *out)
     out->steps = s->steps;
     out->factor = s->factor;
     out->floor = s->floor;
+    out->begin = s->begin;
 }
 
 void

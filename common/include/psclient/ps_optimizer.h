@@ -65,8 +65,9 @@ enum ps_optimizer_kind {
         PS_OPTIMIZER_KINDS /* one past the last */
 };
 
-/* The learning rate as a function of t. After a warm-up of warmup_steps, in which it rises linearly to learning_rate (t
- * + 1 of warmup_steps at t), u = t - warmup_steps counts on from 0:
+/* The learning rate as a function of t, which is 0 where the schedule begins and before. After a warm-up of
+ * warmup_steps, in which it rises linearly to learning_rate (t + 1 of warmup_steps at t), u = t - warmup_steps counts
+ * on from 0:
  *
  *     CONSTANT     learning_rate
  *     STEP         learning_rate factor^floor(u / steps)
@@ -86,7 +87,7 @@ enum ps_schedule_kind {
     PS_SCHEDULE_LINEAR = 4
 };
 
-/* What t counts, from 0.
+/* What t counts, from where the schedule begins.
  * Since: 0.1 */
 enum ps_schedule_by {
     PS_BY_VERSION = 0, /* updates that the block has taken */
@@ -102,6 +103,8 @@ struct ps_schedule {
     uint64_t steps;        /* at least 1 but for CONSTANT */
     double factor;         /* STEP, EXPONENTIAL: above 0, at most 1 */
     double floor;          /* at least 0, at most learning_rate */
+    uint64_t begin; /* version or clock at which t is 0. 0: where it is given: a declared schedule begins with its
+                       variable, one that ps_client_set() gives a running job at that moment */
 };
 
 /* How gradients are clipped (Pascanu, Mikolov and Bengio, ICML 2013).
@@ -179,9 +182,9 @@ PS_API enum ps_err ps_optimizer_set(struct ps_optimizer *optimizer, const char *
  *     adam:learning_rate=3e-4,beta1=0.8,schedule=cosine,warmup=500,steps=20000,floor=1e-5,by=clock,clip=value,limit=1
  *
  * Parameters have their names in the struct; schedule: constant, step, exponential, cosine, linear; by: version, clock;
- * clip: none, value, block_norm, given_norm. Schedules and clips can be had alone: "cosine,warmup=500,steps=20000",
- * "value,limit=1", with or without "schedule=" and "clip=" before them. A colon separates as a comma does, and a clip's
- * limit may stand alone: "block_norm:1". psctl set reads the same text.
+ * begin: a version or clock, or now, which is 0; clip: none, value, block_norm, given_norm. Schedules and clips can be
+ * had alone: "cosine,warmup=500,steps=20000", "value,limit=1", with or without "schedule=" and "clip=" before them. A
+ * colon separates as a comma does, and a clip's limit may stand alone: "block_norm:1". psctl set reads the same text.
  *
  * Parameters:
  *   text  what is to be read

@@ -108,6 +108,8 @@ variable_put(struct shard *s, const struct variable *v, row_sink sink)
     row.job = v->job->id;
     row.declare = v->declare;
     row.optimizer = wire_optimizer_message(&v->optimizer, &room);
+    if (MUTATION(BEGIN_NOT_KEPT))
+        room.schedule.begin = 0;
     return row_put(s, STORE_VARS, v->id, &row.base, sink);
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/core/base/pattern.h"
 #include "common/core/cluster/placement.h"
+#include "common/core/model/schedule.h"
 #include "common/core/wire/wire.h"
 #include "server/core/shard_state.h"
 
@@ -41,6 +42,50 @@ check_given_norm(const struct variable *v, const struct ps_optimizer *next, stru
                    "that clips nothing, to have the choice");
 }
 
+/* The version or clock that the next update of a variable counts from: of its first block here, for the others differ
+ * from it by pushes that are under way. */
+static uint64_t
+setting_now(const struct variable *v, enum ps_schedule_by by)
+{
+    const struct block *first = v->count > 0 ? &v->blocks[0] : NULL;
+
+    if (by == PS_BY_VERSION || job_is_sync(v->job))
+        return first == NULL ? 0 : by == PS_BY_VERSION ? first->version : first->clock;
+    return v->job->slowest;
+}
+
+static bool
+sets_rate(const Psd__Set *m)
+{
+    for (size_t i = 0; i < m->n_parameter; i++)
+        if (strcmp(m->parameter[i]->name, "learning_rate") == 0)
+            return true;
+    return m->schedule != NULL;
+}
+
+/* A rate of 0 that is asked for is meant; one that a schedule makes of another is not. */
+static enum ps_err
+check_rate(const struct variable *v, const Psd__Set *m, const struct ps_optimizer *next, struct ps_error *e)
+{
+    const struct ps_schedule *schedule = &next->schedule;
+    uint64_t now = setting_now(v, schedule->by);
+    double rate = schedule_rate(schedule, next->learning_rate, now);
+
+    if (!m->careful || v->count == 0)
+        return PS_OK;
+    if (sets_rate(m) && (float)rate == 0 && (float)next->learning_rate > 0)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "at %s %" PRIu64 ", where it is, the schedule makes its learning rate 0: begin=now lets the "
+                       "schedule begin there, schedule=constant ends it, force sets it as it is",
+                       schedule->by == PS_BY_VERSION ? "version" : "clock", now);
+    if (optimizer_uses(next->kind, PARAMETER_weight_decay) && rate * next->weight_decay >= 1)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "a learning rate of %g with a weight_decay of %g takes each weight to 0 or past it in one "
+                       "update; force sets it as it is",
+                       rate, next->weight_decay);
+    return PS_OK;
+}
+
 /* The variable's optimizer after the change. *e names neither the variable nor the job. */
 static enum ps_err
 setting_changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer *next, struct ps_error *e)
@@ -53,6 +98,8 @@ setting_changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer
             return err;
     if (m->schedule != NULL)
         next->schedule = wire_schedule(m->schedule);
+    if (m->begin_now && schedule_moves(&next->schedule))
+        next->schedule.begin = setting_now(v, next->schedule.by);
     if (m->clip != NULL)
         next->clip = wire_clip(m->clip);
     if ((err = optimizer_check(next, e)) != PS_OK)
@@ -60,7 +107,7 @@ setting_changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer
     if (optimizer_slots(next) != optimizer_slots(&v->optimizer))
         return ps_fail(e, PS_ERR_INVALID, "its blocks have %u slots and would need %u", optimizer_slots(&v->optimizer),
                        optimizer_slots(next));
-    if ((err = check_start(v, next, e)) != PS_OK)
+    if ((err = check_start(v, next, e)) != PS_OK || (err = check_rate(v, m, next, e)) != PS_OK)
         return err;
     return check_given_norm(v, next, e);
 }

@@ -4,6 +4,9 @@
  *     SET ──► job known? ──► every variable that the pattern names: parameters its own, in range? ──► SET_DONE
  *               │ NOT_FOUND      │ INVALID, which variable and what; FULL, no room for its rows: nothing has changed
  *
+ * A schedule that begins now begins at each variable's version or clock; what is kept is that number, so that a restart
+ * and a replay find the same.
+ *
  * Declarations stay as they were (job->options, variable->declare): later hellos and declares are compared with them.
  * In force are job->age, job->bound and variable->optimizer. A change holds from the next update on; parked pulls that
  * a larger bound lets go leave with this turn. */

@@ -114,6 +114,32 @@ START_TEST(set_goes_to_every_shard_as_it_was_asked)
 }
 END_TEST
 
+START_TEST(a_schedule_begins_now_unless_its_setting_says_where)
+{
+    struct ps_schedule schedule = {.kind = PS_SCHEDULE_COSINE, .steps = 9}, later = schedule;
+    const struct {
+        const struct ps_schedule *schedule;
+        int from_start, force;
+        bool begin_now, careful;
+    } all[] = {{&schedule, 0, 0, true, true}, {&schedule, 1, 0, false, true}, {&later, 0, 1, false, false}};
+
+    later.begin = 7;
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        struct core_op *op = start_set(&(struct ps_setting){
+            .variables = "w*", .schedule = all[i].schedule, .from_start = all[i].from_start, .force = all[i].force});
+
+        for (uint32_t shard = 0; shard < 3; shard++) {
+            struct wire_msg m = core_expect(&h, shard, MSG_SET);
+
+            ck_assert_uint_eq(m.u.set->schedule->begin, all[i].schedule->begin);
+            ck_assert(m.u.set->begin_now == all[i].begin_now && m.u.set->careful == all[i].careful);
+            answer_set(shard, m.request, 1);
+        }
+        end_op(&h, op, PS_OK);
+    }
+}
+END_TEST
+
 START_TEST(set_of_no_job_is_of_the_clients_own)
 {
     uint32_t bound = 2;
@@ -441,6 +467,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(tc, core_setting_setup, core_setting_teardown);
     tcase_add_test(tc, set_goes_to_every_shard_as_it_was_asked);
+    tcase_add_test(tc, a_schedule_begins_now_unless_its_setting_says_where);
     tcase_add_test(tc, set_of_no_job_is_of_the_clients_own);
     tcase_add_test(tc, set_that_makes_no_sense_is_not_sent);
     tcase_add_test(tc, set_is_sent_again_after_a_reconnect);

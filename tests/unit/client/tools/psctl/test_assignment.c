@@ -73,7 +73,7 @@ START_TEST(one_word_may_hold_all_that_an_optimizer_is)
 
     ck_assert_int_eq(ps_optimizer_by_name("adam", &o, &e), PS_OK);
     o.beta1 = 0.5;
-    o.schedule = (struct ps_schedule){PS_SCHEDULE_COSINE, PS_BY_CLOCK, 5, 10, 0, 1e-5};
+    o.schedule = (struct ps_schedule){PS_SCHEDULE_COSINE, PS_BY_CLOCK, 5, 10, 0, 1e-5, 30};
     o.clip = (struct ps_clip){PS_CLIP_BLOCK_NORM, 2};
     ps_optimizer_describe(&o, text, sizeof text);
     ck_assert_int_eq(assignment_parse(text, NULL, &a, &e), PS_ERR_INVALID);
@@ -84,6 +84,49 @@ START_TEST(one_word_may_hold_all_that_an_optimizer_is)
     ck_assert_double_eq(a.setting.parameter[1].value, 0.5);
     ck_assert_mem_eq(a.setting.schedule, &o.schedule, sizeof o.schedule);
     ck_assert_mem_eq(a.setting.clip, &o.clip, sizeof o.clip);
+}
+END_TEST
+
+START_TEST(a_schedule_begins_now_unless_a_number_says_where)
+{
+    static const struct {
+        const char *word;
+        uint64_t begin;
+        int from_start;
+    } all[] = {{"schedule=linear:steps=5", 0, 0},
+               {"schedule=linear:steps=5,begin=now", 0, 0},
+               {"schedule=linear,begin=now,steps=5,warmup=3", 0, 0},
+               {"schedule=linear:begin=0,steps=5", 0, 1},
+               {"schedule=constant,warmup=5,begin=7", 7, 1}};
+    struct assignments a;
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        ck_assert_int_eq(assignment_parse(all[i].word, NULL, &a, &e), PS_OK);
+        ck_assert_uint_eq(a.setting.schedule->begin, all[i].begin);
+        ck_assert_int_eq(a.setting.from_start, all[i].from_start);
+    }
+}
+END_TEST
+
+START_TEST(what_its_author_may_not_have_meant_is_said)
+{
+    static const struct {
+        const char *words, *says;
+    } all[] = {{"learning_rate=0", "learning_rate=0: these variables stand still"},
+               {"beta1=0.5 learning_rate=1e-60", "stand still"}, /* which is 0 in float32 */
+               {"age=cutoff:0", "age=cutoff:0"}};
+    struct assignments a;
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        ck_assert_int_eq(assignment_parse(all[i].words, NULL, &a, &e), PS_OK);
+        ck_assert_ptr_nonnull(assignments_warning(&a));
+        ck_assert_ptr_nonnull(strstr(assignments_warning(&a), all[i].says));
+    }
+    ck_assert_int_eq(assignment_parse("learning_rate=1e-9 beta1=0 age=cutoff:1 bound=0 clip=value:1e-9", NULL, &a, &e),
+                     PS_OK);
+    ck_assert_ptr_null(assignments_warning(&a));
 }
 END_TEST
 
@@ -170,6 +213,8 @@ make_suite(void)
     tcase_add_test(t, every_kind_of_value_is_read);
     tcase_add_test(t, what_is_not_named_stays_as_it_is);
     tcase_add_test(t, one_word_may_hold_all_that_an_optimizer_is);
+    tcase_add_test(t, a_schedule_begins_now_unless_a_number_says_where);
+    tcase_add_test(t, what_its_author_may_not_have_meant_is_said);
     tcase_add_test(t, clips_and_ages_have_short_forms);
     tcase_add_test(t, mistakes_are_refused_with_what_was_expected);
     suite_add_tcase(s, t);

@@ -110,6 +110,32 @@ START_TEST(linear_falls_to_its_floor)
 }
 END_TEST
 
+START_TEST(steps_count_from_where_it_begins)
+{
+    struct ps_schedule s = {.kind = PS_SCHEDULE_LINEAR, .steps = 4, .begin = 1000}, other = s;
+
+    check_rate(&s, 1000, 0.1);
+    check_rate(&s, 1001, 0.075);
+    check_rate(&s, 1004, 0);
+    check_rate(&s, 0, 0.1); /* and before, as there */
+    s.warmup_steps = 2;
+    check_rate(&s, 7, 0.05);
+    check_rate(&s, 1000, 0.05);
+    check_rate(&s, 1001, 0.1);
+    check_rate(&s, 1003, 0.075);
+    s.begin = UINT64_MAX;
+    check_rate(&s, UINT64_MAX - 1, 0.05);
+    check_rate(&s, UINT64_MAX, 0.05);
+    ck_assert(!schedule_equal(&s, &other));
+    s = other;
+    ck_assert(schedule_equal(&s, &other));
+    s.begin++;
+    ck_assert(!schedule_equal(&s, &other));
+    s.kind = other.kind = PS_SCHEDULE_CONSTANT;
+    ck_assert(schedule_equal(&s, &other)); /* which has no use for it */
+}
+END_TEST
+
 /* On one machine as on another: the bits, where no C library is asked. */
 START_TEST(bits_are_fixed)
 {
@@ -149,7 +175,7 @@ END_TEST
 
 START_TEST(what_is_not_used_is_dropped)
 {
-    struct ps_schedule all = {PS_SCHEDULE_CONSTANT, PS_BY_CLOCK, 0, 5, 0.5, 0.01}, used = schedule_used(&all);
+    struct ps_schedule all = {PS_SCHEDULE_CONSTANT, PS_BY_CLOCK, 0, 5, 0.5, 0.01, 9}, used = schedule_used(&all);
 
     ck_assert(used.by == PS_BY_VERSION && used.steps == 0 && used.factor == 0 && used.floor == 0);
     all.kind = PS_SCHEDULE_COSINE;
@@ -170,6 +196,7 @@ make_suite(void)
     tcase_add_test(t, exponential_passes_through_the_steps);
     tcase_add_test(t, cosine_falls_to_its_floor);
     tcase_add_test(t, linear_falls_to_its_floor);
+    tcase_add_test(t, steps_count_from_where_it_begins);
     tcase_add_test(t, bits_are_fixed);
     tcase_add_test(t, check_names_what_is_wrong);
     tcase_add_test(t, what_is_not_used_is_dropped);

@@ -19,7 +19,7 @@ START_TEST(all_keys_are_read)
     ck_assert_int_eq(ps_optimizer_by_name("adam", &expected, NULL), PS_OK);
     expected.learning_rate = 3e-4;
     expected.beta1 = 0.8;
-    expected.schedule = (struct ps_schedule){PS_SCHEDULE_COSINE, PS_BY_CLOCK, 500, 20000, 0, 1e-5};
+    expected.schedule = (struct ps_schedule){PS_SCHEDULE_COSINE, PS_BY_CLOCK, 500, 20000, 0, 1e-5, 0};
     expected.clip = (struct ps_clip){PS_CLIP_GIVEN_NORM, 1};
     ck_assert(optimizer_equal(&o, &expected));
     ck_assert_int_eq(ps_optimizer_parse("sgd:schedule=exponential,factor=0.9,steps=7", &o, NULL), PS_OK);
@@ -40,11 +40,11 @@ START_TEST(text_says_what_differs)
     ck_assert_str_eq(text, "adamw:learning_rate=0.001");
     o.weight_decay = 0;
     o.rho = 0.5; /* not AdamW's */
-    o.schedule = (struct ps_schedule){PS_SCHEDULE_STEP, PS_BY_CLOCK, 10, 100, 0.1 + 0.2, 0};
+    o.schedule = (struct ps_schedule){PS_SCHEDULE_STEP, PS_BY_CLOCK, 10, 100, 0.1 + 0.2, 0, 7000};
     o.clip = (struct ps_clip){PS_CLIP_BLOCK_NORM, 5};
     ps_optimizer_describe(&o, text, sizeof text);
     ck_assert_str_eq(text, "adamw:learning_rate=0.001,weight_decay=0,schedule=step,warmup=10,steps=100,"
-                           "factor=0.30000000000000004,by=clock,clip=block_norm,limit=5");
+                           "factor=0.30000000000000004,by=clock,begin=7000,clip=block_norm,limit=5");
     ps_optimizer_describe(&o, text, 12);
     ck_assert_str_eq(text, "adamw:learn");
     o.kind = PS_OPTIMIZER_KINDS;
@@ -80,7 +80,8 @@ START_TEST(text_reads_back_as_the_same)
                                               test_below(&r, 3),
                                               UINT64_MAX - test_below(&r, 3),
                                               optimizer_text_draw(&r, 1e-9, 1),
-                                              o.learning_rate * optimizer_text_draw(&r, 0, 1)};
+                                              o.learning_rate * optimizer_text_draw(&r, 0, 1),
+                                              UINT64_MAX - test_below(&r, 3)};
         o.clip = (struct ps_clip){(enum ps_clip_kind)test_below(&r, 4), optimizer_text_draw(&r, 1e-9, 9)};
         ps_optimizer_describe(&o, text, sizeof text);
         ck_assert_uint_lt(strlen(text), sizeof text - 1); /* and not cut off */
@@ -106,6 +107,9 @@ START_TEST(mistakes_are_named_and_change_nothing)
         {"adam:limit=1", "limit has no effect without clip=value, block_norm or given_norm"},
         {"adam:clip=none,limit=1", "limit has no effect without"},
         {"adam:by=clock", "by has no effect without a schedule or a warmup"},
+        {"adam:begin=7", "begin has no effect without a schedule or a warmup"},
+        {"adam:warmup=5,begin=soon", "begin: \"soon\" is neither a whole number nor now"},
+        {"adam:warmup=5,begin=-1", "begin: \"-1\" is neither a whole number nor now"},
         {"adam:warmup=5,steps=5", "steps has no effect without schedule=step, exponential, cosine or linear"},
         {"adam:floor=0.1", "floor has no effect without schedule="},
         {"adam:schedule=linear,steps=5,factor=0.5", "factor has no effect without schedule=step or exponential"},
@@ -153,6 +157,10 @@ START_TEST(schedules_and_clips_are_read_alone)
 
     ck_assert_int_eq(ps_schedule_parse("linear:warmup=5,steps=20,floor=2", &s, NULL), PS_OK);
     ck_assert(s.kind == PS_SCHEDULE_LINEAR && s.warmup_steps == 5 && s.steps == 20 && s.floor == 2);
+    ck_assert_int_eq(ps_schedule_parse("linear:warmup=5,steps=20,begin=1000", &s, NULL), PS_OK);
+    ck_assert_uint_eq(s.begin, 1000);
+    ck_assert_int_eq(ps_schedule_parse("linear:begin=now,steps=20", &s, NULL), PS_OK);
+    ck_assert_uint_eq(s.begin, 0);
     ck_assert_int_eq(ps_schedule_parse("constant", &s, NULL), PS_OK);
     ck_assert(s.kind == PS_SCHEDULE_CONSTANT && s.steps == 0);
     ck_assert_int_eq(ps_clip_parse("value:limit=0.5", &c, NULL), PS_OK);
@@ -160,7 +168,7 @@ START_TEST(schedules_and_clips_are_read_alone)
     ck_assert_int_eq(ps_schedule_parse("linear,steps=20,schedule=cosine", &s, &e), PS_ERR_INVALID);
     ck_assert_str_eq(e.text, "schedule is given twice");
     ck_assert_int_eq(ps_schedule_parse("linear:beta1=5,steps=20", &s, &e), PS_ERR_INVALID);
-    ck_assert_str_eq(e.text, "\"beta1\" is not a key of a schedule: by, warmup, steps, factor, floor");
+    ck_assert_str_eq(e.text, "\"beta1\" is not a key of a schedule: by, begin, warmup, steps, factor, floor");
     ck_assert_int_eq(ps_schedule_parse("linear:steps=20,floor=inf", &s, &e), PS_ERR_INVALID);
     ck_assert_int_eq(ps_clip_parse("value:steps=5", &c, &e), PS_ERR_INVALID);
     ck_assert_str_eq(e.text, "\"steps\" is not a key of a clip: limit");

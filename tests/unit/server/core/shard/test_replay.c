@@ -66,10 +66,13 @@ sync_and_lose_power(void)
     power_loss(&disk, &k, 78);
 }
 
+/* And a schedule that begins now, or the constant one. */
 static void
-set_rate(uint64_t conn, double rate)
+set_schedule(uint64_t conn, bool moves, double rate)
 {
+    const struct ps_schedule linear = {.kind = PS_SCHEDULE_LINEAR, .steps = 8}, none = {0};
     Psd__Set m = PSD__SET__INIT;
+    Psd__Schedule schedule;
     Psd__Parameter p = PSD__PARAMETER__INIT, *list[] = {&p};
 
     p.name = (char *)"learning_rate";
@@ -78,8 +81,17 @@ set_rate(uint64_t conn, double rate)
     m.variables = (char *)"*";
     m.n_parameter = 1;
     m.parameter = list;
+    wire_schedule_message(moves ? &linear : &none, &schedule);
+    m.schedule = &schedule;
+    m.begin_now = true;
     kit_frame(&k, conn, MSG_SET, 500, &m.base, NULL, 0);
     kit_expected(&k, conn, MSG_SET_DONE);
+}
+
+static void
+set_rate(uint64_t conn, double rate)
+{
+    set_schedule(conn, false, rate);
 }
 
 /* The report to a worker that resumes. */
@@ -566,8 +578,9 @@ START_TEST(a_set_and_a_declare_are_replayed_in_their_place)
     free(gradient);
     sync_disk();
     kit_drop_answers(&k, 1);
-    set_rate(1, 0.125);
+    set_schedule(1, true, 0.125); /* which begins at version 3 */
     replay_push(1, 5, 0, var, 1, true);
+    replay_push(1, 6, 0, var, 1, true);
     sync_disk();
     live = blocks_hash(k.store);
     ck_assert_uint_gt(power_loss(&disk, &k, 78), 5);
@@ -738,7 +751,7 @@ random_act(struct replay_world *w, Psd__Mode mode)
 
     switch (test_below(&w->rng, 16)) {
     case 0:
-        set_rate(w->workers[0].conn, (double)(1 + test_below(&w->rng, 8)) / 8);
+        set_schedule(w->workers[0].conn, test_below(&w->rng, 2) == 0, (double)(1 + test_below(&w->rng, 8)) / 8);
         break;
     case 1:
         if (w->declared < VARS)

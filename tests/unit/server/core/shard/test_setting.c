@@ -17,6 +17,7 @@ struct wish {
     const struct ps_clip *clip;
     const struct age_policy *age;
     const uint32_t *bound;
+    bool begin_now, careful;
 };
 
 static void
@@ -31,6 +32,8 @@ setting_ask(uint64_t conn, const struct wish *w)
 
     m.job = (char *)(w->job != NULL ? w->job : "train");
     m.variables = (char *)(w->variables != NULL ? w->variables : "");
+    m.begin_now = w->begin_now;
+    m.careful = w->careful;
     if (w->name != NULL) {
         parameter.name = (char *)w->name;
         parameter.value = w->value;
@@ -245,6 +248,120 @@ START_TEST(schedule_and_clip_hold_from_the_next_update)
     kit_push_four(&k, 1, 3, 0, var, 8);
     kit_ack(&k, 1, 3, PS_OK);
     ck_assert_float_eq(kit_value_four(&k, 1, var, 3), -1.5625f);
+}
+END_TEST
+
+/* One push to a variable of four elements at rate 1: the value falls by this rate. */
+static float
+setting_rate(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var)
+{
+    float before = kit_value_four(&k, conn, var, seq - 1), rate;
+
+    kit_push_four(&k, conn, seq, clock, var, 1);
+    kit_ack(&k, conn, seq, PS_OK);
+    rate = before - kit_value_four(&k, conn, var, seq);
+    return rate;
+}
+
+static const struct ps_schedule quarters = {.kind = PS_SCHEDULE_LINEAR, .steps = 4};
+
+/* Of a variable that is past its steps: none is left of them when they count from 0, all when they count from now; and
+ * so it stays after a crash. */
+START_TEST(a_schedule_that_begins_now_has_all_its_steps_before_it)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__ASYNC, 1);
+    uint32_t var, other;
+
+    kit_join(&k, 1, job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    for (uint64_t seq = 1; seq <= 6; seq++) {
+        kit_push_four(&k, 1, seq, 0, var, 0);
+        kit_ack(&k, 1, seq, PS_OK);
+    }
+    other = kit_declare(&k, 1, "v", 4, PS_SGD);
+    setting_ask(1, &(struct wish){.variables = "*", .schedule = &quarters, .begin_now = true, .careful = true});
+    setting_done(1, 2);
+    ck_assert_float_eq(setting_rate(1, 7, 0, var), 1);
+    ck_assert_float_eq(setting_rate(1, 8, 0, var), 0.75f);
+    kit_crash(&k);
+    kit_resume(&k, 2, job, 0, 8);
+    ck_assert_float_eq(setting_rate(2, 9, 0, var), 0.5f);
+    kit_push_four(&k, 2, 10, 0, other, 1); /* which has a version of its own */
+    kit_ack(&k, 2, 10, PS_OK);
+    ck_assert_float_eq(kit_value_four(&k, 2, other, 1), -1);
+    setting_ask(2, &(struct wish){.variables = "w", .schedule = &quarters});
+    setting_done(2, 1); /* as clients asked before there were beginnings */
+    kit_push_four(&k, 2, 11, 0, var, 1);
+    kit_ack(&k, 2, 11, PS_OK);
+    ck_assert_float_eq(kit_value_four(&k, 2, var, 10), -2.25f);
+}
+END_TEST
+
+START_TEST(a_schedule_by_clock_begins_at_the_step_that_is_next)
+{
+    struct ps_schedule by_clock = quarters;
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 1);
+    float value = 0;
+    uint32_t var;
+
+    by_clock.by = PS_BY_CLOCK;
+    kit_join(&k, 1, job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    for (uint64_t step = 0; step < 9; step++) {
+        if (step == 6) {
+            setting_ask(1, &(struct wish){.variables = "w", .schedule = &by_clock, .begin_now = true});
+            setting_done(1, 1);
+        }
+        kit_push_four(&k, 1, 2 * step + 1, step, var, 1);
+        kit_ack(&k, 1, 2 * step + 1, PS_OK);
+        kit_ticked(&k, 1, 2 * step + 2, step + 1);
+        value -= step < 6 ? 1 : 1 - 0.25f * (float)(step - 6);
+        ck_assert_float_eq(kit_value_four(&k, 1, var, step + 1), value);
+    }
+}
+END_TEST
+
+/* From now on by itself, and all the same with more decay than there is weight. */
+START_TEST(a_rate_that_a_schedule_makes_0_is_set_only_without_care)
+{
+    struct ps_optimizer adamw = kit_optimizer(PS_ADAMW);
+    struct ps_schedule later = quarters;
+    struct ps_clip clip = {PS_CLIP_VALUE, 1};
+    uint32_t var;
+
+    adamw.weight_decay = 0.25;
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    var = kit_declare_with(&k, 1, "w", 4, &adamw);
+    for (uint64_t seq = 1; seq <= 5; seq++) {
+        kit_push_four(&k, 1, seq, 0, var, 0);
+        kit_ack(&k, 1, seq, PS_OK);
+    }
+    setting_ask(1, &(struct wish){.variables = "w", .schedule = &quarters, .careful = true});
+    setting_refused(1, PS_ERR_INVALID,
+                    "variable 'w': at version 5, where it is, the schedule makes its learning rate 0");
+    later.begin = 2;
+    setting_ask(1, &(struct wish){.variables = "w", .schedule = &later, .careful = true});
+    setting_done(1, 1);
+    setting_ask(1, &(struct wish){.variables = "w", .schedule = &quarters});
+    setting_done(1, 1); /* now it is 0 */
+    setting_ask(1, &(struct wish){.variables = "w", .name = "learning_rate", .value = 2, .careful = true});
+    setting_refused(1, PS_ERR_INVALID, "the schedule makes its learning rate 0");
+    setting_ask(1, &(struct wish){.variables = "w", .clip = &clip, .careful = true});
+    setting_done(1, 1); /* says nothing of rates */
+    later = (struct ps_schedule){0};
+    setting_ask(1, &(struct wish){.variables = "w", .schedule = &later, .careful = true});
+    setting_done(1, 1);
+    setting_ask(1, &(struct wish){.variables = "w", .name = "learning_rate", .value = 4, .careful = true});
+    setting_refused(1, PS_ERR_INVALID, "a learning rate of 4 with a weight_decay of 0.25");
+    setting_ask(1, &(struct wish){.variables = "w", .name = "learning_rate", .value = 4});
+    setting_done(1, 1);
+    setting_ask(1, &(struct wish){.variables = "w", .name = "learning_rate", .value = 0, .careful = true});
+    setting_done(1, 1); /* 0 itself is how a variable is frozen */
+    later.begin = 1;
+    setting_ask(1, &(struct wish){.variables = "w", .schedule = &later, .begin_now = true});
+    setting_refused(1, PS_ERR_INVALID, "begins elsewhere");
+    setting_ask(1, &(struct wish){.variables = "w", .clip = &clip, .begin_now = true});
+    setting_refused(1, PS_ERR_INVALID, "there is none");
 }
 END_TEST
 
@@ -638,6 +755,9 @@ make_suite(void)
     tcase_add_test(tc, a_change_that_would_need_other_slots_is_refused);
     tcase_add_test(tc, how_slots_began_cannot_be_changed);
     tcase_add_test(tc, schedule_and_clip_hold_from_the_next_update);
+    tcase_add_test(tc, a_schedule_that_begins_now_has_all_its_steps_before_it);
+    tcase_add_test(tc, a_schedule_by_clock_begins_at_the_step_that_is_next);
+    tcase_add_test(tc, a_rate_that_a_schedule_makes_0_is_set_only_without_care);
     tcase_add_test(tc, larger_bound_lets_parked_pulls_go_at_once);
     tcase_add_test(tc, age_policy_holds_for_the_next_push);
     tcase_add_test(tc, what_is_not_there_is_not_found);
