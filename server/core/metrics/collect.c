@@ -102,6 +102,16 @@ measure_job(const struct job *job, uint64_t now_ms, struct metrics *m)
 
 /* ---- Variables ---- */
 
+/* Of the update that the variable's first block here takes next. */
+static double
+measure_rate(const struct variable *v)
+{
+    uint64_t version = v->count > 0 ? v->blocks[0].version : 0;
+    struct optimizer_when when = {.version = version + 1, .clock = v->job->slowest};
+
+    return optimizer_rate(&v->optimizer, &when);
+}
+
 static void
 measure_variables(const struct job *job, struct metrics *m)
 {
@@ -114,6 +124,8 @@ measure_variables(const struct job *job, struct metrics *m)
         copy_name(to->name, v->name);
         to->blocks = v->count;
         to->bytes = v->bytes;
+        to->optimizer = v->optimizer;
+        to->learning_rate = measure_rate(v);
         to->stats = v->stats;
     }
 }

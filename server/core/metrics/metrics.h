@@ -97,6 +97,8 @@ struct metrics_job {
 struct metrics_variable {
     char job[WIRE_NAME_MAX + 1], name[WIRE_NAME_MAX + 1];
     uint64_t blocks, bytes;
+    struct ps_optimizer optimizer; /* as it is now */
+    double learning_rate;          /* of the next update of its first block here */
     struct traffic stats;
 };
 

@@ -283,7 +283,11 @@ metrics_json_variables(struct builder *b, const struct metrics *m)
         const struct metrics_variable *v = &m->variables[i];
         const struct json_member members[] = {{"blocks", v->blocks}, {"bytes", v->bytes}};
         json_t *object = COUNTS(b, members);
+        char optimizer[PS_OPTIMIZER_TEXT_MAX];
 
+        ps_optimizer_describe(&v->optimizer, optimizer, sizeof optimizer);
+        metrics_json_put(b, object, "optimizer", json_string(optimizer));
+        metrics_json_put(b, object, "learning_rate", json_real(v->learning_rate));
         metrics_json_put_traffic(b, object, &v->stats);
         put_text(b, object, "job", v->job);
         put_text(b, object, "name", v->name);

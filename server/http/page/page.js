@@ -427,10 +427,11 @@ function showVariables(live) {
     return was && v[name] >= was[name] ? (v[name] - was[name]) / (live.at - before.at) : null;
   };
   table("variables", [["Variable"], ["Pushes/s", "number"], ["Refused", "number"], ["Dropped", "number"],
-    ["Pushed", "number"], ["Pulled", "number"], ["Size", "number"], ["Blocks", "number"], ["Job"]],
+    ["Pushed", "number"], ["Pulled", "number"], ["Size", "number"], ["Blocks", "number"], ["Rate", "number"],
+    ["Optimizer"], ["Job"]],
   live.variables.map(v => [v.name, rate(risen(v, "pushes")), [count(v.refused), v.refused > 0 ? "warn" : ""],
     count(v.dropped), byteRate(risen(v, "pushed_bytes")), byteRate(risen(v, "pulled_bytes")), bytes(v.bytes),
-    count(v.blocks), v.job]));
+    count(v.blocks), v.learning_rate.toPrecision(3), v.optimizer, v.job]));
   more("variables", live.variables_left_out, "variables");
 }
 

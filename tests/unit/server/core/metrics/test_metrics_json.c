@@ -191,6 +191,8 @@ START_TEST(a_shard_is_told_with_its_jobs_workers_and_variables)
     EXPECT("workers.1.worker", 2);
     EXPECT_TEXT("workers.1.state", "away");
     EXPECT_TEXT("variables.0.name", "w");
+    EXPECT_TEXT("variables.0.optimizer", "sgd:learning_rate=1");
+    ck_assert_double_eq(json_real_value(metrics_json_at("variables.0.learning_rate")), 1);
     EXPECT("variables.0.pushes", 3);
     EXPECT("saves.number", 0);
     ck_assert(json_is_true(metrics_json_at("saves.due")) && json_is_null(metrics_json_at("saves.saved_at")));
