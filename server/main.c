@@ -56,6 +56,8 @@ load_options(struct options *o, struct ps_error *e)
         err = options_apply_tf_config(o, tf_config, e);
     else
         err = options_apply_shards(o, getenv("PSD_SHARDS"), e);
+    if (err == PS_OK)
+        err = options_apply_cluster(o, getenv("PSD_CLUSTER"), e);
     if (err != PS_OK)
         return err;
     cgroup_limits_read("", &limits);

@@ -85,6 +85,11 @@ enum ps_err options_apply_tf_config(struct options *o, const char *text, struct 
  * PS_ERR_CONFIG. */
 enum ps_err options_apply_shards(struct options *o, const char *list, struct ps_error *e) PS_MUST_USE;
 
+/* When PSD_CLUSTER's text is given and --cluster was not: the cluster is called so, as its workers have it.
+ * PS_ERR_CONFIG.
+ */
+enum ps_err options_apply_cluster(struct options *o, const char *name, struct ps_error *e) PS_MUST_USE;
+
 /* A configuration file with every option in it, commented out and explained. */
 void options_sample(FILE *out);
 

@@ -1,4 +1,5 @@
-/* Which shard of which cluster this process is, as the environment says it: TF_CONFIG or PSD_SHARDS. */
+/* Which shard of which cluster this process is, as the environment says it: TF_CONFIG or PSD_SHARDS, and PSD_CLUSTER.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -141,6 +142,14 @@ apply_task(struct options *o, const struct tf_config *tf, struct ps_error *e)
     if ((err = set_named(o, "TF_CONFIG", "shard", text, e)) != PS_OK)
         return err;
     return apply_place(o, "TF_CONFIG", &tf->jobs[TF_PS], tf->index, e);
+}
+
+enum ps_err
+options_apply_cluster(struct options *o, const char *name, struct ps_error *e)
+{
+    if (name == NULL || *name == '\0')
+        return PS_OK;
+    return set_named(o, "PSD_CLUSTER", "cluster", name, e);
 }
 
 enum ps_err

@@ -137,6 +137,7 @@ static const struct option table[] = {
      .kind = OPTION_NAME,
      .argument = "NAME",
      .fallback = "psd",
+     .usual = "PSD_CLUSTER, else psd",
      FIELD(cluster),
      .section = "Cluster",
      .help = "the cluster's name; clients of another one are refused"},
@@ -484,6 +485,7 @@ static const struct command_section sections[] = {
                            "shard, shards and the port come from it"},
              {"PSD_SHARDS", "the cluster as its workers have it, host:port,...: without TF_CONFIG, and when neither "
                             "--listen nor --shards is given, shards and the port of --shard come from it"},
+             {"PSD_CLUSTER", "without --cluster: the cluster's name, as its workers have it"},
              {"PSD_TRACE_FILE", "a file to which the timeline (--timeline) goes when psd stops, in Chrome's trace "
                                 "format: psctl(1), trace"},
              {"PSD_TOKEN",

@@ -249,6 +249,9 @@ ok $? "who has no token is not let in"
 PSD_TOKEN_FILE=$token run --ps "$shards" -- "$PSCTL" --timeout 30s status
 [ "$status" -eq 0 ] && says out '^worker 0 | cluster "local" of 2 shards'
 ok $? "which they reach"
+called() { run --ps "$shards" "$@" -- sh -c 'echo "cluster $PSD_CLUSTER"' && sed -n 's/^worker 0 | cluster //p' "$work/out"; }
+is "psd lab here" "$(called) $(PSD_CLUSTER=lab called) $(PSD_CLUSTER=lab called --cluster here)" \
+  "shards that run already are called as psd calls them, or the environment, or --cluster"
 run --ps "$shards" -- sh -c 'exit 3'
 is "3 2" "$status $(marked | wc -l)" "a worker's failure is told, and leaves the shards alone"
 [ -n "$stop" ] && eval "$stop" && within none_marked && ! [ -e "${stop##* }" ]

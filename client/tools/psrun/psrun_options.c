@@ -1,5 +1,6 @@
 #include "client/tools/psrun/psrun_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define FIELD(name) offsetof(struct psrun_options, name)
@@ -19,7 +20,7 @@ static const struct option psrun_option_entries[] = {
      .usual = "psrun starts the shards",
      .offset = FIELD(ps),
      .help = "start workers alone: for these shards, in order, which run already and go on running: host:port, "
-             "[v6]:port or unix:/path. --cluster must be theirs"},
+             "[v6]:port or unix:/path"},
     {.name = "workers",
      .kind = OPTION_INT,
      .argument = "W",
@@ -54,7 +55,7 @@ static const struct option psrun_option_entries[] = {
     {.name = "cluster",
      .kind = OPTION_NAME,
      .argument = "NAME",
-     .fallback = "local",
+     .usual = "local; with --ps PSD_CLUSTER, else psd, as shards are called that psd starts with",
      .offset = FIELD(cluster),
      .help = "the cluster's name; a shard refuses workers of another one"},
     {.name = "live-dir",
@@ -255,7 +256,7 @@ static const struct command_section psrun_sections[] = {
          {"PSD_TLS_CA, PSD_TLS_CERT, PSD_TLS_KEY, PSD_TLS_NAME",
           "psrun's own: each worker has them too, on other machines as well: the files are named there as here, and "
           "have to be there; nothing of them is carried. For the shards it is --psd-option=--tls-cert=FILE and so on"},
-         {"PSD_CLUSTER", "each worker's: the cluster's name"},
+         {"PSD_CLUSTER", "each worker's: the cluster's name; with --ps psrun's own, too, unless --cluster is given"},
          {"PSD_SHARDS", "each worker's: the shards' addresses, in order"},
          {"PSD_WORKERS, PSD_TASK", "each worker's: how many there are (the chief is one), and which one this is; an "
                                    "evaluator has no number"},
@@ -367,6 +368,17 @@ psrun_options_check_hosts(const struct psrun_options *s, struct ps_error *e)
     return PS_OK;
 }
 
+/* Shards that run already were named by psd, or as the environment says. */
+static const char *
+psrun_options_cluster(const struct psrun_options *s)
+{
+    const char *named = getenv("PSD_CLUSTER");
+
+    if (s->ps == NULL)
+        return "local";
+    return named != NULL && named[0] != '\0' ? named : "psd";
+}
+
 enum ps_err
 psrun_options_check(struct psrun_options *settings, const struct command_line *line, struct ps_error *e)
 {
@@ -378,6 +390,8 @@ psrun_options_check(struct psrun_options *settings, const struct command_line *l
     }
     if (line->len == 0)
         return ps_fail(e, PS_ERR_INVALID, "expected a program to run: psrun [options] -- program [args]");
+    if (settings->cluster == NULL)
+        settings->cluster = psrun_options_cluster(settings);
     settings->no_shards = settings->shards == 0 && command_given(&psrun_command, line, "shards");
     if (psrun_options_check_ps(settings, e) != PS_OK)
         return PS_ERR_INVALID;

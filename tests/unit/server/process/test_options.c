@@ -416,6 +416,20 @@ START_TEST(options_win_over_the_list_of_shards)
 }
 END_TEST
 
+START_TEST(the_environment_names_the_cluster_unless_an_option_does)
+{
+    OK(PARSE("--shard=0"));
+    OK(options_apply_cluster(&o, NULL, &e));
+    OK(options_apply_cluster(&o, "", &e)); /* set to nothing: not set */
+    ck_assert_str_eq(o.cluster, "psd");
+    OK(options_apply_cluster(&o, "lab", &e));
+    ck_assert_str_eq(o.cluster, "lab");
+    OK(PARSE("--cluster=mine"));
+    OK(options_apply_cluster(&o, "lab", &e));
+    ck_assert_str_eq(o.cluster, "mine");
+}
+END_TEST
+
 START_TEST(a_shard_that_the_cluster_does_not_have_is_refused)
 {
     OK(PARSE("--shard=3"));
@@ -516,6 +530,7 @@ make_suite(void)
     tcase_add_test(tc, the_list_of_shards_says_where_this_one_listens);
     tcase_add_test(tc, a_unix_socket_in_the_list_is_listened_on_once);
     tcase_add_test(tc, options_win_over_the_list_of_shards);
+    tcase_add_test(tc, the_environment_names_the_cluster_unless_an_option_does);
     tcase_add_test(tc, a_shard_that_the_cluster_does_not_have_is_refused);
     tcase_add_test(tc, reload_takes_what_is_reloadable_and_names_the_rest);
     tcase_add_test(tc, reload_takes_away_what_is_not_given_any_more);
