@@ -28,10 +28,10 @@ admin_query_free(struct ps_op *op)
 
 /* ---- Queries ---- */
 
-/* One page of a report; within client_enter(). */
+/* One page of a report, after the pages that took waited_ms; within client_enter(). */
 static enum ps_err
 query_page(ps_client *c, uint32_t shard, enum ps_query query, const char *job, char *after, size_t after_size,
-           uint64_t timeout_ms, struct json_report **report, bool *more, struct ps_error *e)
+           uint64_t waited_ms, uint64_t timeout_ms, struct json_report **report, bool *more, struct ps_error *e)
 {
     struct ps_op *op = admin_query_new(c, e);
     enum ps_err err;
@@ -43,6 +43,7 @@ query_page(ps_client *c, uint32_t shard, enum ps_query query, const char *job, c
         return err;
     }
     client_perform(c);
+    op->waited_ms = waited_ms;
     if ((err = call_wait(op, timeout_ms, e)) == PS_OK &&
         (err = report_add(report, core_op_answer(op->core), more, after, after_size)) != PS_OK)
         ps_fail(e, err, "no memory for the report");
@@ -56,7 +57,7 @@ ps_client_query(ps_client *c, uint32_t shard, enum ps_query query, const char *j
 {
     char after[2 * PS_NAME_MAX + 2] = "";
     struct json_report *report = NULL;
-    uint64_t deadline, now;
+    uint64_t begun, deadline, now;
     bool more = true;
     enum ps_err err;
 
@@ -64,11 +65,11 @@ ps_client_query(ps_client *c, uint32_t shard, enum ps_query query, const char *j
         return err;
     *json = NULL;
     client_enter(c);
-    now = uv_hrtime() / 1000000;
+    begun = now = uv_hrtime() / 1000000;
     deadline = now + client_timeout(c, timeout_ms);
     while (err == PS_OK && more) {
-        err = query_page(c, shard, query, job, after, sizeof(after), deadline - MIN(now, deadline), &report, &more,
-                         error);
+        err = query_page(c, shard, query, job, after, sizeof(after), now - begun, deadline - MIN(now, deadline),
+                         &report, &more, error);
         now = uv_hrtime() / 1000000;
     }
     if (err == PS_OK && (*json = report_text(report)) == NULL)

@@ -66,13 +66,14 @@ ask_end(const struct broadcast_query *a, uint32_t shard, struct ps_op *op, struc
 {
     struct client_wait w = {.ready = is_answered, .arg = op, .op = op->core};
     uint64_t now = monotonic_ms();
+    uint64_t begun = a->limit->deadline - a->limit->timeout_ms;
     bool answered = client_wait(op->client, &w, a->limit->deadline - MIN(now, a->limit->deadline));
     enum ps_err err;
 
     if (client_is_interrupted(op->client))
         return ps_fail(e, PS_ERR_CANCELLED, "interrupted while it waited for shard %u", shard);
     if (!answered)
-        return core_op_waiting(op->client->core, op->core, a->limit->timeout_ms, e);
+        return core_op_waiting(op->client->core, op->core, MAX(now, begun) - begun + w.waited_ms, e);
     err = core_op_result(op->core, e);
     return err == PS_OK ? a->take(a->arg, shard, core_op_answer(op->core), e) : err;
 }

@@ -16,7 +16,7 @@ call_new(ps_client *c)
         return NULL;
     op->client = c;
     op->core = NULL;
-    op->start = 0;
+    op->start = op->waited_ms = 0;
     op->prev = NULL;
     op->next = c->ops;
     if (c->ops != NULL)
@@ -100,9 +100,20 @@ call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e)
 {
     struct client_wait w = {.ready = op_ready, .near = op_near, .arg = op, .op = op->core, .at_once = may_be_held(op)};
 
-    if (client_wait(op->client, &w, timeout_ms))
+    bool done = client_wait(op->client, &w, timeout_ms);
+
+    op->waited_ms += w.waited_ms;
+    if (done)
         return core_op_result(op->core, e);
-    return client_unfinished(op->client, core_op_waiting(op->client->core, op->core, timeout_ms, e), e);
+    return client_unfinished(op->client, core_op_waiting(op->client->core, op->core, op->waited_ms, e), e);
+}
+
+void
+client_op_waited(ps_op *op, uint64_t ms)
+{
+    client_enter(op->client);
+    op->waited_ms = ms;
+    client_leave(op->client);
 }
 
 enum ps_err
@@ -187,15 +198,19 @@ first_to_end(const struct any *a)
     return NULL;
 }
 
-/* Of the first that is not done. */
+/* Of the first that is not done; each of these has been waited for. */
 static enum ps_err
 any_waiting(ps_client *c, const struct any *a, uint64_t waited_ms, struct ps_error *e)
 {
-    size_t i;
+    ps_op *first = NULL;
 
-    for (i = 0; i < a->n; i++)
-        if (a->ops[i] != NULL && !core_op_done(a->ops[i]->core))
-            return client_unfinished(c, core_op_waiting(c->core, a->ops[i]->core, waited_ms, e), e);
+    for (size_t i = a->n; i-- > 0;)
+        if (a->ops[i] != NULL && !core_op_done(a->ops[i]->core)) {
+            first = a->ops[i];
+            first->waited_ms += waited_ms;
+        }
+    if (first != NULL)
+        return client_unfinished(c, core_op_waiting(c->core, first->core, first->waited_ms, e), e);
     return client_unfinished(c, ps_fail(e, PS_ERR_TIMEOUT, "waited %llu ms", (unsigned long long)waited_ms), e);
 }
 
@@ -206,17 +221,15 @@ ps_op_wait_any(size_t n, ps_op *const ops[], int timeout_ms, size_t *index, stru
     struct client_wait w = {.ready = any_ready, .arg = &a};
     ps_client *c = common_client(n, ops);
     enum ps_err err = PS_OK;
-    uint64_t ms;
 
     if (c == NULL || index == NULL)
         return ps_fail(error, PS_ERR_INVALID, "waiting needs operations of one client, and a pointer for the index");
     client_enter(c);
     w.op = first_to_end(&a);
-    ms = client_timeout(c, timeout_ms);
-    if (client_wait(c, &w, ms))
+    if (client_wait(c, &w, client_timeout(c, timeout_ms)))
         *index = a.first;
     else
-        err = any_waiting(c, &a, ms, error);
+        err = any_waiting(c, &a, w.waited_ms, error);
     client_leave(c);
     return err;
 }
@@ -272,15 +285,15 @@ ps_op_wait_all(size_t n, ps_op *const ops[], int timeout_ms, struct ps_error *er
     struct client_wait w = {.ready = all_ready, .near = all_near, .arg = &a};
     ps_client *c = common_client(n, ops);
     enum ps_err err;
-    uint64_t ms;
+    bool done;
 
     if (c == NULL)
         return ps_fail(error, PS_ERR_INVALID, "waiting needs operations, all of one client");
     client_enter(c);
     w.op = first_to_end(&a);
     w.at_once = some_may_be_held(&a);
-    ms = client_timeout(c, timeout_ms);
-    err = client_wait(c, &w, ms) ? all_result(&a, error) : any_waiting(c, &a, ms, error);
+    done = client_wait(c, &w, client_timeout(c, timeout_ms));
+    err = done ? all_result(&a, error) : any_waiting(c, &a, w.waited_ms, error);
     client_leave(c);
     return err;
 }

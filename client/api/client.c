@@ -259,7 +259,8 @@ wait_joined(ps_client *c, uint64_t timeout_ms, struct ps_error *e)
     }
     if (core_joined(c->core))
         return PS_OK;
-    return client_unfinished(c, core_join_error(c->core, monotonic_ms() - part.begun_ms, e), e);
+    now = shard_is_unreachable(c) ? part.begun_ms : monotonic_ms(); /* which is no matter of time */
+    return client_unfinished(c, core_join_error(c->core, now - part.begun_ms, e), e);
 }
 
 static bool

@@ -14,6 +14,9 @@ enum ps_err client_check_vars(const ps_client *c, size_t n, ps_var *const vars[]
  * middle, or have two norms. */
 bool client_looks_first(const ps_client *c, size_t n, ps_var *const vars[], const struct ps_push_options *options);
 
+/* So long has been waited for an operation already: with others that were started with it, or in parts. */
+void client_op_waited(ps_op *op, uint64_t ms);
+
 uint64_t client_timeout(const ps_client *c, int timeout_ms); /* -1: the default */
 
 #endif

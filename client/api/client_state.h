@@ -55,6 +55,7 @@ struct ps_op {
     ps_client *client;
     struct core_op *core;
     uint64_t start;            /* which of client->starts it was; 0: none, it is never held */
+    uint64_t waited_ms;        /* its waits up to now, all together */
     struct ps_op *prev, *next; /* the client's list; next alone when free */
 };
 
@@ -136,8 +137,9 @@ struct client_wait {
     void *arg;
     const struct core_op *op; /* that is waited for, or the first of them, for the timeline; NULL: none */
     bool at_once;             /* it is, or may be, held itself: what is held goes out first of all */
+    uint64_t waited_ms;       /* filled in: how long it was, at least the whole time-out when that ended it */
 };
-bool client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
+bool client_wait(ps_client *c, struct client_wait *w, uint64_t timeout_ms);
 
 /* Whether waits of this client end, by ps_client_interrupt() or ps_interrupt(). What is there already is still taken.
  */

@@ -10,6 +10,7 @@
 
 #define NEAR_MS 250 /* this long before a deadline the shards are asked which workers they wait for */
 #define HOLD_US 20  /* a wait looks for so long before it sends what is held */
+#define LATE_MS 100 /* a wait that ends by so little after its deadline has lasted for its time-out */
 #define FOREVER (UINT64_MAX / 2)
 
 void
@@ -214,12 +215,22 @@ bytes_moved(const ps_client *c)
     return s->bytes_pushed + s->bytes_pulled;
 }
 
+/* Clocks of several kinds end a wait, some by a part of a millisecond too early. */
+static uint64_t
+waited_ms(const ps_client *c, uint64_t ms, uint64_t timeout_ms, bool ready)
+{
+    if (ready || client_is_interrupted(c))
+        return MIN(ms, timeout_ms);
+    return ms > timeout_ms + LATE_MS ? ms : timeout_ms;
+}
+
 bool
-client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+client_wait(ps_client *c, struct client_wait *w, uint64_t timeout_ms)
 {
     uint64_t start, end, moved;
     bool ready;
 
+    w->waited_ms = 0;
     if (w->ready(w->arg))
         return true;
     c->wake |= interrupt_watch_again(&c->interrupt);
@@ -228,6 +239,7 @@ client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     ready = c->progress.runs ? thread_wait(c, w, timeout_ms) : loop_wait(c, w, timeout_ms);
     end = uv_hrtime();
     c->waited_us += (end - start) / 1000;
+    w->waited_ms = waited_ms(c, (end - start) / 1000000, timeout_ms, ready);
     if (w->op != NULL && c->recorded)
         trace_recorder_wait(core_op_time(w->op), start, end, ready ? core_op_held_us(w->op) * 1000 : 0,
                             bytes_moved(c) - moved);

@@ -23,6 +23,7 @@ work_new(ps_group *g)
     w->group = g;
     w->core = NULL;
     w->result = PS_OK;
+    w->waited_ms = 0;
     w->prev = NULL;
     w->next = g->live_works;
     if (w->next != NULL)
@@ -71,16 +72,19 @@ timeout_of(const ps_group *g, int timeout_ms)
 
 /* A work that is done already is not waited for. */
 static bool
-work_wait(const struct ps_work *w, uint64_t timeout_ms)
+work_wait(struct ps_work *w, uint64_t timeout_ms)
 {
     bool over = w->core == NULL || group_work_done(w->core), done;
-    uint64_t start;
+    uint64_t start, end;
 
-    if (over || !trace_recorder_records())
-        return over || group_wait_work(w->group, w, timeout_ms);
+    if (over)
+        return true;
     start = uv_hrtime();
     done = group_wait_work(w->group, w, timeout_ms);
-    trace_recorder_wait(w->time, start, uv_hrtime(), 0, 0);
+    end = uv_hrtime();
+    w->waited_ms += MAX((end - start) / 1000000, done ? 0 : timeout_ms);
+    if (trace_recorder_records())
+        trace_recorder_wait(w->time, start, end, 0, 0);
     return done;
 }
 
@@ -153,8 +157,8 @@ ps_work_wait(ps_work *w, int timeout_ms, struct ps_error *error)
     else if (group_is_interrupted(w->group))
         err = ps_fail(error, PS_ERR_CANCELLED, "interrupted while it waited; the operation goes on");
     else
-        err = ps_fail(error, PS_ERR_TIMEOUT, "the operation was not done after %llu ms; it goes on",
-                      (unsigned long long)timeout);
+        err = ps_fail(error, PS_ERR_TIMEOUT, "waited %llu ms for the operation, which goes on",
+                      (unsigned long long)w->waited_ms);
     group_leave(w->group);
     return err;
 }

@@ -91,6 +91,7 @@ struct ps_group {
 struct ps_work {
     ps_group *group;
     enum timeline_kind time; /* what a wait for it is a wait for */
+    uint64_t waited_ms;      /* its waits up to now, all together */
     struct group_work *core; /* NULL: ended, with result */
     enum ps_err result;
     struct ps_error error; /* of one that outlived its epoch */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "client/api/client_internal.h"
 #include "client/api/step_barrier.h"
 #include "client/include/psclient/ps_tensors.h"
 #include "client/strategy/device_resident.h"
@@ -312,7 +313,7 @@ static enum ps_err
 shard_exchange_await(ps_strategy *s, ps_op *op, struct ps_error *e)
 {
     int timeout_ms = s->options.client.timeout_ms, pause_ms = MIN(CHECK_MS, timeout_ms);
-    uint64_t until = monotonic_ms() + (uint64_t)timeout_ms;
+    uint64_t begun = monotonic_ms(), until = begun + (uint64_t)timeout_ms, now;
     bool passed = false, ticked;
     enum ps_err err;
 
@@ -324,7 +325,9 @@ shard_exchange_await(ps_strategy *s, ps_op *op, struct ps_error *e)
             continue;
         passed |= ticked;
         pause_ms = ticked ? LET_PASS_MS : MIN(2 * pause_ms, CHECK_MS);
-        err = ps_op_wait(op, pause_ms, e);
+        now = MIN(monotonic_ms(), until);
+        client_op_waited(op, now - begun);
+        err = ps_op_wait(op, (int)MIN((uint64_t)pause_ms, until - now), e);
     }
     return err == PS_OK && passed ? shard_exchange_pull(s, 1, e)
                                   : err; /* there are newer values than those of this worker's end */

@@ -462,11 +462,13 @@ static enum ps_err
 land_all(ps_tensors *t, uint64_t until, struct ps_error *e)
 {
     struct tensor_flight *f = &t->pull;
+    uint64_t begun = monotonic_ms();
     enum ps_err err = PS_OK;
 
     while (err == PS_OK && f->landed < f->started) {
         uint64_t now = monotonic_ms();
 
+        client_op_waited(f->op[f->landed], now - begun);
         err = ps_op_wait(f->op[f->landed], now < until ? (int)(until - now) : 0, e);
         if (err == PS_OK)
             tensors_land_piece(t, f->landed++);

@@ -563,6 +563,37 @@ START_TEST(unreachable_shard_is_named_when_the_wait_ends)
 }
 END_TEST
 
+/* The number in the sentence of a wait. */
+static unsigned long
+waited_ms_of(const struct ps_error *e)
+{
+    ck_assert_msg(strncmp(e->text, "waited ", 7) == 0, "%s", e->text);
+    return strtoul(e->text + 7, NULL, 10);
+}
+
+START_TEST(a_wait_in_parts_says_how_long_all_of_them_were)
+{
+    ps_client *c = open_one();
+    ps_var *v = client_declare(c, "w", 300000);
+    float *out = client_floats(300000, 0);
+    uint64_t start = now_ms();
+    ps_op *op;
+
+    shards_kill(&shards, 1);
+    FINE(ps_client_pull_start(c, 1, &v, &out, NULL, &op, &error));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(ps_op_wait(op, 20, &error), PS_ERR_TIMEOUT);
+    ck_assert_uint_ge(waited_ms_of(&error), 60);
+    ck_assert_int_eq(ps_op_wait_all(1, &op, 20, &error), PS_ERR_TIMEOUT);
+    ck_assert_uint_ge(waited_ms_of(&error), 80);
+    ck_assert_uint_le(waited_ms_of(&error), now_ms() - start + 4); /* a part may end a millisecond early */
+    ps_op_free(op);
+    shards_restart(&shards, 1);
+    ps_client_close(c);
+    free(out);
+}
+END_TEST
+
 /* ---- Opening ---- */
 
 static int
@@ -1229,6 +1260,7 @@ make_suite(void)
     tcase_add_test(t, shard_that_lost_its_data_is_told_and_filled_anew);
     tcase_add_loop_test(t, a_client_leaves_signals_alone_and_lives_on_when_a_shard_dies, 0, 4);
     tcase_add_test(t, unreachable_shard_is_named_when_the_wait_ends);
+    tcase_add_test(t, a_wait_in_parts_says_how_long_all_of_them_were);
     tcase_add_test(t, port_that_speaks_http_is_said_so);
     tcase_add_test(t, nobody_there_is_unreachable_and_silence_a_timeout);
     tcase_add_test(t, an_observer_does_not_wait_for_a_shard_that_is_not_there);

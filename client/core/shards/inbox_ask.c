@@ -6,19 +6,53 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/text.h"
+
 /* ---- Why an operation waits ---- */
 
-/* "worker 2, worker 3 until clock 7" */
-static void
-describe_blocked(const Psd__BlockedReport *b, char *out, size_t size)
+/* The wait of a worker of the same job; NULL: it is in none. */
+static const Psd__BlockedReport *
+blocked_find(const Psd__Report *r, const char *job, uint32_t task)
 {
-    size_t at = 0, i;
+    for (size_t i = 0; i < r->n_blocked; i++)
+        if (r->blocked[i]->task == task && r->blocked[i]->who[0] == '\0' && strcmp(r->blocked[i]->job, job) == 0)
+            return r->blocked[i];
+    return NULL;
+}
 
-    at += (size_t)snprintf(out, size, "it waits for");
-    for (i = 0; i < b->n_on_task && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s worker %u", i > 0 ? "," : "", b->on_task[i]);
-    if (b->on_clock > 0 && at < size)
-        snprintf(out + at, size - at, " until clock %llu", (unsigned long long)b->on_clock);
+/* " (at clock 7, in barrier 'x')", " (not joined)" */
+static void
+describe_standing(const Psd__Report *r, const Psd__BlockedReport *b, size_t i, struct text *t)
+{
+    const Psd__BlockedReport *own = blocked_find(r, b->job, b->on_task[i]);
+
+    if (i >= b->n_on_at)
+        return; /* an older shard */
+    if (b->on_at[i] == 0) {
+        text_put(t, " (not joined)");
+        return;
+    }
+    text_put(t, " (at clock %llu", (unsigned long long)(b->on_at[i] - 1));
+    if (own != NULL && strncmp(own->what, "barrier ", strlen("barrier ")) == 0)
+        text_put(t, ", in barrier '%.80s'", own->what + strlen("barrier "));
+    else if (own != NULL)
+        text_put(t, ", in a %.40s", own->what);
+    text_put(t, ")");
+}
+
+/* "it waits for worker 2 (at clock 5), worker 3 (not joined) until clock 7" */
+static void
+describe_blocked(const Psd__Report *r, const Psd__BlockedReport *b, char *out, size_t size)
+{
+    struct text t = text_start(out, size);
+
+    text_put(&t, "it waits for");
+    for (size_t i = 0; i < b->n_on_task; i++) {
+        text_put(&t, "%s worker %u", i > 0 ? "," : "", b->on_task[i]);
+        describe_standing(r, b, i, &t);
+    }
+    if (b->on_clock > 0)
+        text_put(&t, " until clock %llu", (unsigned long long)b->on_clock);
 }
 
 /* Whether a row of the report is about this operation. */
@@ -40,7 +74,7 @@ on_delay_answer(struct core *c, struct core_op *op, const Psd__Report *r)
     for (i = 0; i < r->n_blocked; i++) {
         if (!blocked_matches(c, op, r->blocked[i]))
             continue;
-        describe_blocked(r->blocked[i], op->delay_text, sizeof(op->delay_text));
+        describe_blocked(r, r->blocked[i], op->delay_text, sizeof(op->delay_text));
         return;
     }
 }

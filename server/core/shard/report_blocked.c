@@ -12,12 +12,15 @@ report_blocked_row(void *arg, const struct waiting *w)
     Psd__Report *r = b->report;
     Psd__BlockedReport *m = report_zeroed(b->s, sizeof *m);
     uint32_t *on_task = report_zeroed(b->s, MAX(w->on_len, UINT32_C(1)) * sizeof *on_task);
+    uint64_t *on_at = report_zeroed(b->s, MAX(w->on_len, UINT32_C(1)) * sizeof *on_at);
 
-    if (m == NULL || on_task == NULL)
+    if (m == NULL || on_task == NULL || on_at == NULL)
         return false;
     psd__blocked_report__init(m);
     m->on_task = memcpy(on_task, w->on_task, w->on_len * sizeof *on_task);
     m->n_on_task = w->on_len;
+    m->on_at = memcpy(on_at, w->on_at, w->on_len * sizeof *on_at);
+    m->n_on_at = w->on_len;
     m->job = (char *)(uintptr_t)w->job;
     m->task = w->task;
     m->what = report_text(b->s, w->what);

@@ -94,10 +94,17 @@ same_as_before(struct wait_walk *walk, const void *of, uint64_t clock)
 }
 
 static void
-take_tasks(struct wait_walk *walk)
+take_tasks(struct wait_walk *walk, const struct job *job)
 {
-    walk->w.on_len = MIN(walk->on_len, (uint32_t)WAIT_REPORT_ON_MAX);
-    memcpy(walk->w.on_task, walk->on_task, walk->w.on_len * sizeof walk->on_task[0]);
+    struct waiting *w = &walk->w;
+
+    w->on_len = MIN(walk->on_len, (uint32_t)WAIT_REPORT_ON_MAX);
+    memcpy(w->on_task, walk->on_task, w->on_len * sizeof walk->on_task[0]);
+    for (uint32_t i = 0; i < w->on_len; i++) {
+        const struct session *on = job_joined(job, w->on_task[i]);
+
+        w->on_at[i] = on != NULL ? on->clock + 1 : 0;
+    }
 }
 
 static void
@@ -105,7 +112,7 @@ on_slower(struct wait_walk *walk, const struct job *job, uint64_t clock)
 {
     if (!same_as_before(walk, job, clock))
         walk->on_len = wait_report_slower_tasks(job, clock, walk->on_task);
-    take_tasks(walk);
+    take_tasks(walk, job);
 }
 
 static void
@@ -121,7 +128,7 @@ on_block(struct wait_walk *walk, const struct job *job, const struct block_ref *
     }
     if (!same_as_before(walk, g, g->clock))
         walk->on_len = sync_step_missing(g, walk->on_task, WAIT_REPORT_ON_MAX);
-    take_tasks(walk);
+    take_tasks(walk, job);
 }
 
 static bool
@@ -166,7 +173,7 @@ wait_at_barrier(struct wait_walk *walk, const struct pending *p)
     walk->w.clock = p->clock;
     if (!same_as_before(walk, p->barrier, 0))
         walk->on_len = barrier_missing(p->barrier, walk->on_task, WAIT_REPORT_ON_MAX);
-    take_tasks(walk);
+    take_tasks(walk, p->session->job);
     return wait_report_show(walk);
 }
 
@@ -301,6 +308,7 @@ wait_in_rendezvous(void *arg, const struct rendezvous_wait *wait)
     walk->w.task = wait->task;
     walk->w.on_len = MIN(wait->missing_len, (uint32_t)MIN(WAIT_REPORT_ON_MAX, ARRAY_LEN(wait->missing)));
     memcpy(walk->w.on_task, wait->missing, walk->w.on_len * sizeof wait->missing[0]);
+    memset(walk->w.on_at, 0, walk->w.on_len * sizeof walk->w.on_at[0]);
     return group->whole = wait_report_show(walk);
 }
 

@@ -22,6 +22,7 @@ struct waiting {
     const char *variable;            /* ""; borrowed until the visit is over, as are job and who */
     uint64_t clock, on_clock, waited_ms;
     uint32_t on_task[WAIT_REPORT_ON_MAX], on_len; /* in rising order */
+    uint64_t on_at[WAIT_REPORT_ON_MAX];           /* one more than the clock of each; 0: it has not joined */
     char on[128];                                 /* "": for workers, else for what */
 };
 

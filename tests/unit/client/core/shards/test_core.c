@@ -590,6 +590,41 @@ START_TEST(timeout_says_who_holds_it_back)
 }
 END_TEST
 
+START_TEST(timeout_says_where_they_stand)
+{
+    struct core_var *v = harness_var(&h, "w", 10);
+    uint32_t shard = v->shard[0].blocks > 0 ? 0 : 1;
+    uint32_t on[3] = {1, 4, 5};
+    uint64_t at[3] = {4, 0, 6};
+    float out[10];
+    struct core_op *op = start_pull(&h, v, out);
+    Psd__Report r = PSD__REPORT__INIT;
+    Psd__BlockedReport own = PSD__BLOCKED_REPORT__INIT, its = own, *list[2] = {&own, &its};
+    struct ps_error e;
+
+    core_expect(&h, shard, MSG_PULL);
+    core_op_query_delay(h.core, op);
+    harness_perform(&h);
+    own.job = its.job = "job";
+    own.what = "pull";
+    own.n_on_task = own.n_on_at = 3;
+    own.on_task = on;
+    own.on_at = at;
+    own.on_clock = 6;
+    its.task = 1;
+    its.what = "barrier epoch";
+    r.kind = PSD__QUERY_KIND__BLOCKED;
+    r.n_blocked = 2;
+    r.blocked = list;
+    to_client(&h, shard, MSG_REPORT, core_expect(&h, shard, MSG_QUERY).request, &r.base, NULL, 0);
+    core_op_waiting(h.core, op, 100, &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "; it waits for worker 1 (at clock 3, in barrier 'epoch'), worker 4 (not "
+                                         "joined), worker 5 (at clock 5) until clock 6"));
+    core_op_free(h.core, op);
+    harness_perform(&h);
+}
+END_TEST
+
 START_TEST(query_answer_is_the_reports_bytes)
 {
     Psd__Report r = PSD__REPORT__INIT, *back;
@@ -769,6 +804,7 @@ make_suite(void)
     tcase_add_test(joined, caller_that_computes_for_minutes_keeps_its_connections);
     tcase_add_test(joined, timeout_names_shard_operation_and_reason);
     tcase_add_test(joined, timeout_says_who_holds_it_back);
+    tcase_add_test(joined, timeout_says_where_they_stand);
     tcase_add_test(joined, query_answer_is_the_reports_bytes);
     tcase_add_test(joined, a_zeroed_optimizer_is_refused);
     tcase_add_test(joined, a_variable_that_could_have_no_checkpoint_is_refused);

@@ -354,6 +354,8 @@ START_TEST(blocked_says_who_waits_for_whom)
         ck_assert_uint_eq(m->n_on_task, 2);
         ck_assert_uint_eq(m->on_task[0], 1);
         ck_assert_uint_eq(m->on_task[1], 2); /* it never joined */
+        ck_assert_uint_eq(m->n_on_at, 2);
+        ck_assert(m->on_at[0] > 0 && m->on_at[1] == 0);
     }
     m = a->msg.u.report->blocked[2];
     ck_assert_str_eq(m->what, "barrier meet");
