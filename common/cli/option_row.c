@@ -53,24 +53,44 @@ option_limit(const struct option *o, int64_t limit, struct units *out)
     return out->text;
 }
 
+/* What a number alone is, in words. */
+static const char *
+option_bare_is(enum option_kind kind)
+{
+    switch (kind) {
+    case OPTION_SIZE:
+        return "bytes (units: KiB, MiB, GiB, TiB)";
+    case OPTION_SECONDS:
+        return "seconds (units: ms, s, m, h, d)";
+    case OPTION_MS:
+        return "milliseconds (units: ms, s, m, h, d)";
+    default:
+        return "microseconds (units: us, ms, s, m)";
+    }
+}
+
 static enum ps_err
 option_store_whole(const struct value *v, int64_t value, int64_t *out)
 {
     const struct option *o = v->option;
     static const char *const nouns[] = {[OPTION_INT] = "a number",   [OPTION_MODE] = "a mode", [OPTION_SIZE] = "a size",
                                         [OPTION_SECONDS] = "a time", [OPTION_MS] = "a time",   [OPTION_US] = "a time"};
+    const char *zero = (o->traits & OPTION_ZERO) != 0 ? "0 or " : "";
     struct units low, high;
     char what[128];
 
-    if (value >= o->min && (o->max == 0 || value <= o->max)) {
+    if ((value >= o->min && (o->max == 0 || value <= o->max)) || (value == 0 && *zero != '\0')) {
         *out = value;
         return PS_OK;
     }
     if (o->max == 0)
-        snprintf(what, sizeof what, "%s of at least %s", nouns[o->kind], option_limit(o, o->min, &low));
+        snprintf(what, sizeof what, "%s%s of at least %s", zero, nouns[o->kind], option_limit(o, o->min, &low));
     else
-        snprintf(what, sizeof what, "%s from %s to %s", nouns[o->kind], option_limit(o, o->min, &low),
+        snprintf(what, sizeof what, "%s%s from %s to %s", zero, nouns[o->kind], option_limit(o, o->min, &low),
                  option_limit(o, o->max, &high));
+    if (option_units(o->kind) != NULL && v->text[strspn(v->text, "0123456789.")] == '\0')
+        return ps_fail(v->e, PS_ERR_INVALID, "%s: expected %s, got '%.128s', which without a unit is %s", v->called,
+                       what, v->text, option_bare_is(o->kind));
     return option_expected_error(v, what);
 }
 

@@ -50,9 +50,10 @@ struct option_list {
 
 /* Properties of an option for psd's configuration file and for a reload. */
 enum option_traits {
-    OPTION_RELOADS = 1,  /* taken over on SIGHUP */
-    OPTION_REPEATS = 2,  /* given again, it is added with a comma */
-    OPTION_ARGS_ONLY = 4 /* not in the file */
+    OPTION_RELOADS = 1,   /* taken over on SIGHUP */
+    OPTION_REPEATS = 2,   /* given again, it is added with a comma */
+    OPTION_ARGS_ONLY = 4, /* not in the file */
+    OPTION_ZERO = 8       /* 0 is taken as well as the range: help says what it means */
 };
 
 struct option {

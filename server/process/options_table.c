@@ -4,6 +4,7 @@
 #include "server/core/shard/shard.h"
 #include "server/core/turn/limit.h"
 #include "server/process/options.h"
+#include "server/process/options_limits.h"
 
 #define FIELD(field) .offset = offsetof(struct options, field)
 
@@ -167,9 +168,11 @@ static const struct option table[] = {
      .kind = OPTION_SIZE,
      .argument = "SIZE",
      .fallback = "0",
+     .min = OPTIONS_LIMITS_DATA_MIN,
+     .traits = OPTION_ZERO,
      .usual = "this shard's part of 80 % of what the directory's filesystem has free, less under a memory limit",
      FIELD(memory),
-     .help = "the most memory that the data may take, in bytes or with KiB, MiB, GiB"},
+     .help = "the most memory that the data may take, in bytes or with KiB, MiB, GiB; 0: the default"},
     {.name = "discard-stale",
      .kind = OPTION_FLAG,
      .traits = OPTION_ARGS_ONLY,
@@ -198,8 +201,10 @@ static const struct option table[] = {
      .argument = "SIZE",
      .fallback = "1GiB",
      .usual = "1GiB, less under a memory limit",
+     .min = MIB,
+     .traits = OPTION_ZERO,
      FIELD(gather_memory),
-     .help = "gradients that wait for the rest of their step in sync jobs"},
+     .help = "gradients that wait for the rest of their step in sync jobs; 0: there can be no sync jobs"},
     {.name = "durable-dir",
      .kind = OPTION_DIRECTORY,
      .argument = "DIR",
@@ -229,7 +234,8 @@ static const struct option table[] = {
      .kind = OPTION_SIZE,
      .argument = "SIZE",
      .fallback = "256MiB",
-     .traits = OPTION_RELOADS,
+     .min = 64 * KIB,
+     .traits = OPTION_RELOADS | OPTION_ZERO,
      FIELD(save_rate),
      .help = "what a save writes in a second, so that pushes have the rest of the disk and of the memory's bandwidth; "
              "0: as fast as it can"},

@@ -206,7 +206,7 @@ static const struct {
 } refusals[] = {
     {"--shards=banana", 2, "psd: --shards: expected a whole number, got 'banana'", NULL},
     {"--ready-fd=77", 2, "psd: --ready-fd: descriptor 77 is not open", NULL},
-    {"--memory=1MiB", 1, "at least 64 MiB are needed", NULL},
+    {"--memory=1MiB", 2, "psd: --memory: expected 0 or a size of at least 64MiB, got '1MiB'", NULL},
     {"--listen=127.0.0.1:0", 1, "its parent does not exist", "/proc/nothing/here"},
     {"--listen=192.0.2.1:1", 1, "cannot listen on 192.0.2.1:1", NULL},
     {"--http=192.0.2.1:1", 1, "--http: cannot listen on 192.0.2.1:1: Cannot assign", NULL},

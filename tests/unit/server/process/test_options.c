@@ -93,6 +93,7 @@ START_TEST(values_come_with_space_or_equals_sign_and_units)
     ck_assert_uint_eq(o.shards, 4);
     ck_assert_uint_eq(o.spin_us, 1000);
     ck_assert_uint_eq(o.unix_mode, 0660);
+    OK(PARSE("--memory=0", "--gather-memory=0", "--save-rate=0"));
     OK(PARSE("--memory=64m"));
     ck_assert_uint_eq(o.memory, 64 * MIB);
     OK(PARSE("--in-flight=1T"));
@@ -143,6 +144,12 @@ static const struct {
     {{"--memory=99999999999999999999"}, "--memory: expected a size such as 64MiB"},
     {{"--memory=99999999TiB"}, "--memory: expected a size such as 64MiB"},
     {{"--memory=5s"}, "--memory: expected a size such as 64MiB"},
+    {{"--memory=5"},
+     "--memory: expected 0 or a size of at least 64MiB, got '5', which without a unit is bytes (units: KiB, MiB, GiB"},
+    {{"--memory=63.9MiB"}, "--memory: expected 0 or a size of at least 64MiB, got '63.9MiB'"},
+    {{"--in-flight=200"}, "--in-flight: expected a size of at least 8MiB, got '200', which without a unit is bytes"},
+    {{"--gather-memory=1"}, "--gather-memory: expected 0 or a size of at least 1MiB, got '1', which"},
+    {{"--save-rate=256"}, "--save-rate: expected 0 or a size of at least 64KiB, got '256', which"},
     {{"--grace=5MiB"}, "--grace: expected a time such as 5s or 500ms"},
     {{"--shards=0"}, "--shards: expected a number from 1 to 4096"},
     {{"--shard=1", "--shards=1"}, "shard 1 of 1"},
