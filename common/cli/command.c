@@ -57,12 +57,34 @@ struct command_walk {
     void *arg;
     struct command_line *line;
     struct ps_error *e;
+    bool help; /* "help" stood in a command's place: the word after it is the command that is explained */
 };
 
 static bool
 begins_with_digit(const char *word)
 {
     return word != NULL && word[0] != '\0' && strchr("0123456789", word[0]) != NULL;
+}
+
+const char *
+command_meant(const struct command *c, const char *name, const char *before, char out[NEAREST_TEXT_MAX])
+{
+    struct nearest nearest = nearest_to(name);
+
+    for (size_t i = 0; i < c->options_len; i++)
+        nearest_offer(&nearest, c->options[i].name);
+    return nearest_text(&nearest, before, out);
+}
+
+static enum ps_err
+refuse_option(const struct command *c, const char *word, struct ps_error *e)
+{
+    const char *begin = word + strspn(word, "-");
+    char name[NEAREST_NAME_MAX + 2], meant[NEAREST_TEXT_MAX];
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(begin, "="), begin);
+    return ps_fail(e, PS_ERR_INVALID, "unknown option '%.128s'; %s --help lists them%s", word, c->name,
+                   command_meant(c, name, "--", meant));
 }
 
 /* An option and, when its value is the next word, that too. */
@@ -78,7 +100,7 @@ walk_option(struct command_walk *w)
     if (word[1] == '-')
         o = command_find(c, word + 2, strcspn(word + 2, "="));
     if (o == NULL)
-        return ps_fail(w->e, PS_ERR_INVALID, "unknown option '%.128s'; %s --help lists them", word, c->name);
+        return refuse_option(c, word, w->e);
     if (o->kind == OPTION_FLAG && value != NULL)
         return ps_fail(w->e, PS_ERR_INVALID, "--%s takes no value", o->name);
     if (o->bare != NULL && value == NULL && !begins_with_digit(w->at + 1 < w->argc ? w->argv[w->at + 1] : NULL)) {
@@ -96,7 +118,7 @@ walk_option(struct command_walk *w)
 
 /* "expected a command: status, stats or ping" */
 static enum ps_err
-refuse_command(const struct command *c, const char *what, struct ps_error *e)
+refuse_command(const struct command *c, const char *what, const char *meant, struct ps_error *e)
 {
     char list[256] = "";
 
@@ -106,22 +128,29 @@ refuse_command(const struct command *c, const char *what, struct ps_error *e)
                  : i + 1 == c->commands_len ? " or "
                                             : ", ",
                  c->commands[i].name);
-    return ps_fail(e, PS_ERR_INVALID, "%s: %s", what, list);
+    return ps_fail(e, PS_ERR_INVALID, "%s: %s%s", what, list, meant);
 }
 
 static enum ps_err
 walk_command(struct command_walk *w, const char *word)
 {
+    struct nearest nearest = nearest_to(word);
     const struct command *c = w->command;
-    char what[128];
+    char what[128], meant[NEAREST_TEXT_MAX];
 
-    for (size_t i = 0; i < c->commands_len; i++)
+    for (size_t i = 0; i < c->commands_len; i++) {
         if (strcmp(c->commands[i].name, word) == 0) {
             w->line->command = &c->commands[i];
             return PS_OK;
         }
+        nearest_offer(&nearest, c->commands[i].name);
+    }
+    if (!w->help && strcmp(word, "help") == 0) {
+        w->help = true;
+        return PS_OK;
+    }
     snprintf(what, sizeof what, "unknown command '%.64s', it is one of", word);
-    return refuse_command(c, what, w->e);
+    return refuse_command(c, what, nearest_text(&nearest, "", meant), w->e);
 }
 
 /* argv[at] is no option, or stands behind them. */
@@ -134,7 +163,7 @@ walk_word(struct command_walk *w)
 
     if (c->commands_len > 0 && line->command == NULL)
         return walk_command(w, word);
-    if (c->commands_len > 0 && line->command->operands == NULL)
+    if (c->commands_len > 0 && (w->help || line->command->operands == NULL))
         return ps_fail(w->e, PS_ERR_INVALID, "unexpected '%.64s' after '%s'", word, line->command->name);
     if (c->commands_len == 0 && c->operands == NULL)
         return ps_fail(w->e, PS_ERR_INVALID, "unexpected '%.64s': %s takes options alone, see %s --help", word, c->name,
@@ -154,7 +183,7 @@ walk_check(const struct command_walk *w)
     if (c->commands_len == 0)
         return PS_OK;
     if (line->command == NULL)
-        return refuse_command(c, "expected a command", w->e);
+        return refuse_command(c, "expected a command", "", w->e);
     for (size_t i = 0; i < c->options_len; i++)
         if ((line->given >> i & 1) != 0 && !option_is_for(&c->options[i], line->command->name))
             return ps_fail(w->e, PS_ERR_INVALID, "--%s is not for %s; it is for: %s", c->options[i].name,
@@ -187,7 +216,9 @@ command_walk(const struct command *c, int argc, char **argv, command_take take, 
         if (line->asked != COMMAND_RUN)
             return err;
     }
-    return err != PS_OK ? err : walk_check(&w);
+    if (err == PS_OK && w.help)
+        line->asked = COMMAND_HELP;
+    return err != PS_OK || w.help ? err : walk_check(&w);
 }
 
 /* ---- settings ---- */

@@ -12,13 +12,15 @@
  *     if (err != PS_OK) ... print error.text, return EXIT_USAGE
  *
  * Options are written "--name VALUE" or "--name=VALUE"; "--" ends them. Every program also knows --help (-h), --version
- * and, for the build, --man and --completion=bash|zsh. Pure, but for what is written to a stream. */
+ * and, for the build, --man and --completion=bash|zsh; "tool help NAME", where there are subcommands, is "tool NAME
+ * --help". Pure, but for what is written to a stream. */
 #ifndef COMMON_CLI_COMMAND_H
 #define COMMON_CLI_COMMAND_H
 
 #include <stdio.h>
 
 #include "common/cli/option_row.h"
+#include "common/core/base/nearest.h"
 
 #define EXIT_USAGE 2 /* the options or the configuration are wrong */
 
@@ -87,6 +89,9 @@ int command_answer(const struct command *c, const struct command_line *line, FIL
 
 /* The option of that name, of len bytes; NULL when there is none. */
 const struct option *command_find(const struct command *c, const char *name, size_t len);
+
+/* "; did you mean --memory?", with this before the option's name; "" when no option is called like that. */
+const char *command_meant(const struct command *c, const char *name, const char *before, char out[NEAREST_TEXT_MAX]);
 
 /* As command_parse(), but each option is handed to take() and no default is set. text is NULL for a flag. */
 typedef enum ps_err (*command_take)(void *arg, const struct option *o, const char *text, struct ps_error *e);

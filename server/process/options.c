@@ -113,7 +113,7 @@ static enum ps_err
 parse_line(struct options *o, const char *file, unsigned long long number, char *line, struct ps_error *e)
 {
     const struct option *row;
-    char *name, *value, called[PATH_MAX + 64];
+    char *name, *value, called[PATH_MAX + 64], meant[NEAREST_TEXT_MAX];
 
     name = options_trim(line);
     if (*name == '\0' || *name == '#')
@@ -125,7 +125,8 @@ parse_line(struct options *o, const char *file, unsigned long long number, char 
     name = options_trim(name);
     row = command_find(&psd_command, name, strlen(name));
     if (row == NULL)
-        return ps_fail(e, PS_ERR_CONFIG, "%s:%llu: there is no option %s", file, number, name);
+        return ps_fail(e, PS_ERR_CONFIG, "%s:%llu: there is no option %s%s", file, number, name,
+                       command_meant(&psd_command, name, "", meant));
     if (row->traits & OPTION_ARGS_ONLY)
         return ps_fail(e, PS_ERR_CONFIG, "%s:%llu: %s is for the command line only", file, number, name);
     if (!options_take_value(&value))

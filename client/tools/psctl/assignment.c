@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/nearest.h"
 #include "common/core/base/number.h"
 #include "common/core/model/age.h"
 #include "common/core/optimizer/optimizer.h"
@@ -42,21 +43,30 @@ assignment_twice(const struct assignment *a, struct ps_error *e)
 
 /* ---- of the variables' optimizers ---- */
 
+static const char *const assignment_words[] = {"schedule", "clip", "age", "bound"}; /* besides parameters */
+
 static enum ps_err
 refuse_name(const struct assignment *a, struct ps_error *e)
 {
     const char *colon = memchr(a->word, ':', a->name_len);
-    char list[512] = "";
+    char list[512] = "", name[NEAREST_NAME_MAX + 1], meant[NEAREST_TEXT_MAX];
+    struct nearest nearest;
 
     if (colon != NULL)
         return ps_fail(e, PS_ERR_INVALID,
                        "'%.*s': a variable keeps the optimizer it was declared with; leave its name out",
                        (int)MIN(colon - a->word, 64), a->word);
-    for (int p = 0; p < OPTIMIZER_PARAMETERS; p++)
+    snprintf(name, sizeof name, "%.*s", (int)MIN(a->name_len, sizeof name - 1), a->word);
+    nearest = nearest_to(name);
+    for (size_t i = 0; i < ARRAY_LEN(assignment_words); i++)
+        nearest_offer(&nearest, assignment_words[i]);
+    for (int p = 0; p < OPTIMIZER_PARAMETERS; p++) {
+        nearest_offer(&nearest, optimizer_parameter_name((enum optimizer_parameter)p));
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s, ",
                  optimizer_parameter_name((enum optimizer_parameter)p));
-    return ps_fail(e, PS_ERR_INVALID, "unknown name '%.*s': it is one of %sschedule, clip, age, bound",
-                   (int)MIN(a->name_len, 64), a->word, list);
+    }
+    return ps_fail(e, PS_ERR_INVALID, "unknown name '%s': it is one of %sschedule, clip, age, bound%s", name, list,
+                   nearest_text(&nearest, "", meant));
 }
 
 /* NULL: an optimizer has no such parameter. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/nearest.h"
 #include "common/core/base/number.h"
 #include "common/core/base/text.h"
 #include "common/core/model/schedule.h"
@@ -32,15 +33,19 @@ static enum ps_err
 optimizer_text_find(const char *what, const char *const names[], size_t n, const char *name, int *out,
                     struct ps_error *e)
 {
-    char all[256];
+    struct nearest nearest = nearest_to(name);
+    char all[256], meant[NEAREST_TEXT_MAX];
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         if (strcmp(names[i], name) == 0) {
             *out = (int)i;
             return PS_OK;
         }
+        nearest_offer(&nearest, names[i]);
+    }
     optimizer_text_list(names, n, all, sizeof all);
-    return ps_fail(e, PS_ERR_INVALID, "%s \"%s\" is not one of %s", what, name, all);
+    return ps_fail(e, PS_ERR_INVALID, "%s \"%s\" is not one of %s%s", what, name, all,
+                   nearest_text(&nearest, "", meant));
 }
 
 enum ps_err
@@ -67,15 +72,16 @@ ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error
 static enum ps_err
 no_parameter(const struct ps_optimizer *o, const char *name, struct ps_error *e)
 {
+    struct nearest nearest = nearest_to(name);
     const char *names[OPTIMIZER_PARAMETERS];
+    char all[256], meant[NEAREST_TEXT_MAX];
     size_t n = 0;
-    char all[256];
 
     for (const struct optimizer_use *use = optimizer_row(o->kind)->parameters; use->range != RANGE_NONE; use++)
-        names[n++] = optimizer_parameter_name(use->parameter);
+        nearest_offer(&nearest, names[n++] = optimizer_parameter_name(use->parameter));
     optimizer_text_list(names, n, all, sizeof all);
-    return ps_fail(e, PS_ERR_INVALID, "optimizer %s has no parameter \"%s\"; it has %s", ps_optimizer_name(o->kind),
-                   name, all);
+    return ps_fail(e, PS_ERR_INVALID, "optimizer %s has no parameter \"%s\"; it has %s%s", ps_optimizer_name(o->kind),
+                   name, all, nearest_text(&nearest, "", meant));
 }
 
 enum ps_err

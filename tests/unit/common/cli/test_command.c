@@ -307,13 +307,27 @@ START_TEST(a_subcommand_takes_its_words_and_its_options)
 }
 END_TEST
 
+START_TEST(help_and_a_subcommand_is_its_help)
+{
+    struct parsed p;
+
+    ck_assert_int_eq(command_parse_words(&several, &p, "help show"), PS_OK);
+    ck_assert(p.line.asked == COMMAND_HELP && p.line.command == &subcommands[1]);
+    ck_assert_int_eq(command_parse_words(&several, &p, "help"), PS_OK);
+    ck_assert(p.line.asked == COMMAND_HELP && p.line.command == NULL);
+    ck_assert_int_eq(command_parse_words(&several, &p, "show help"), PS_OK);
+    ck_assert(p.line.asked == COMMAND_RUN && p.line.len == 1); /* a word like another */
+}
+END_TEST
+
 struct command_mistake {
     const struct command *command;
     const char *line, *says;
 };
 
 static const struct command_mistake bad[] = {
-    {&words, "--wrokers 2", "unknown option '--wrokers'; tool --help lists them"},
+    {&words, "--wrokers 2", "unknown option '--wrokers'; tool --help lists them; did you mean --workers?"},
+    {&words, "--wokers=2", "unknown option '--wokers=2'; tool --help lists them; did you mean --workers?"},
     {&words, "-x", "unknown option '-x'"},
     {&words, "-loud", "unknown option '-loud'"},
     {&words, "--work 2", "unknown option '--work'"},
@@ -361,7 +375,10 @@ static const struct command_mistake bad[] = {
     {&bare, "-- word", "unexpected 'word'"},
     {&several, "", "expected a command: list, show or stop"},
     {&several, "--loud", "expected a command: list, show or stop"},
-    {&several, "lost", "unknown command 'lost', it is one of: list, show or stop"},
+    {&several, "lost", "unknown command 'lost', it is one of: list, show or stop; did you mean list?"},
+    {&several, "help lost", "unknown command 'lost', it is one of: list, show or stop; did you mean list?"},
+    {&several, "help list all", "unexpected 'all' after 'list'"},
+    {&several, "help help", "unknown command 'help'"},
     {&several, "list all", "unexpected 'all' after 'list'"},
     {&several, "stop --quiet", "--quiet is not for stop; it is for: list show"},
 };
@@ -601,6 +618,7 @@ make_suite(void)
     tcase_add_test(t, words_may_stand_among_options);
     tcase_add_test(t, a_program_keeps_its_own_options);
     tcase_add_test(t, a_subcommand_takes_its_words_and_its_options);
+    tcase_add_test(t, help_and_a_subcommand_is_its_help);
     tcase_add_loop_test(t, a_mistake_names_the_option_and_what_was_expected, 0, ARRAY_LEN(bad));
     tcase_add_test(t, a_list_is_bounded);
     tcase_add_test(t, help_lists_every_option_with_its_default);

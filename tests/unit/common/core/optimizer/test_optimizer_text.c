@@ -124,6 +124,8 @@ START_TEST(mistakes_are_named_and_change_nothing)
         {"adam:beta1=1e999", "optimizer adam: beta1 must be"},
         {"adam:rho=0.5", "optimizer adam has no parameter \"rho\"; it has learning_rate, beta1, beta2, epsilon, l2, "
                          "weight_decay"},
+        {"adam:learning_rat=1", "weight_decay; did you mean learning_rate?"},
+        {"adma", "ftrl; did you mean adam?"},
         {"adam:schedule=spiral", "schedule \"spiral\" is not one of constant, step, exponential, cosine, linear"},
         {"adam:schedule=cosine", "schedule: steps must be at least 1"},
         {"adam:by=luck", "by \"luck\" is not one of version, clock"},
