@@ -90,6 +90,8 @@ run --shards 2 --workers 3 -- sh -c 'if [ "$PSD_TASK" = 1 ]; then exit 7; fi; ex
 is 7 "$status" "a failing worker's status is psrun's"
 says err 'worker 1 (pid [0-9]*) exited with status 7'
 ok $? "and it is said which worker it was and why"
+tail -n 1 "$work/err" | grep -q '^psrun    | the run failed: worker 1 (pid [0-9]*) exited with status 7'
+ok $? "in the last line, after what the shards print as they stop"
 none_marked
 ok $? "and the others are torn down"
 

@@ -38,16 +38,27 @@ run_print(struct psrun_run *r, const char *format, ...)
     strlist_add(&text, "%s%s", r->screen.prefix ? "" : "psrun: ", what);
     screen_line(&r->screen, SCREEN_ERR, &r->tag, text.text[0], strlen(text.text[0]));
     strlist_free(&text);
-    free(what);
+    free(r->printed);
+    r->printed = what;
 }
 
 void
 run_fail(struct psrun_run *r, int status)
 {
-    if (!r->failed)
+    if (!r->failed) {
         r->status = status;
+        r->cause = r->printed != NULL ? strlist_need(strdup(r->printed)) : NULL;
+    }
     r->failed = true;
     run_advance(r);
+}
+
+/* What ended the run is its last line, too, where the end of the others stands between. */
+static void
+run_print_cause(struct psrun_run *r)
+{
+    if (r->cause != NULL && r->cause_buried && !r->interrupted)
+        run_print(r, "the run failed: %s", r->cause);
 }
 
 static void
@@ -165,6 +176,7 @@ run_done(struct psrun_run *r)
                               (uv_handle_t *)&r->timeout, (uv_handle_t *)&r->again};
 
     r->state = RUN_DONE;
+    run_print_cause(r);
     run_take_signals(SIG_IGN);
     for (size_t i = 0; i < ARRAY_LEN(handles); i++)
         uv_close(handles[i], NULL);
@@ -295,6 +307,7 @@ run_output(struct process *p, enum screen_stream stream, enum lines_kind kind, c
 {
     struct psrun_run *r = p->loop->data;
 
+    r->cause_buried |= r->failed;
     if (kind == LINES_WHOLE)
         screen_line(&r->screen, stream, &p->tag, text, len);
     else
@@ -439,6 +452,8 @@ run_finish(struct psrun_run *r)
     free(r->processes);
     free(r->port_fds);
     free(r->buffer);
+    free(r->printed);
+    free(r->cause);
 }
 
 int

@@ -327,10 +327,13 @@ run_process_report_end(struct psrun_run *r, const struct run_process *m)
     }
     if (p->remote && !p->ended)
         return run_process_report_lost(r, m);
-    run_print(r, "%s (pid %d) %s after %s", p->tag.text, (int)p->pid, exit_status_text(p->status, fate),
-              units_duration(uv_now(p->loop) - p->started_ms, &after));
+    exit_status_text(p->status, fate);
+    units_duration(uv_now(p->loop) - p->started_ms, &after);
     if (run_process_is_shard(m) && !p->listens)
-        run_print(r, "%s never listened; what it printed says why%s%s%s", p->tag.text, logged ? ": see " : "",
-                  logged ? r->dir : "", logged ? "/shard-*/log" : "");
+        run_print(r, "%s (pid %d) %s after %s: %s never listened; what it printed says why%s%s%s", p->tag.text,
+                  (int)p->pid, fate, after.text, p->tag.text, logged ? ": see " : "", logged ? r->dir : "",
+                  logged ? "/shard-*/log" : "");
+    else
+        run_print(r, "%s (pid %d) %s after %s", p->tag.text, (int)p->pid, fate, after.text);
     return exit_status_code(p->status);
 }

@@ -39,6 +39,8 @@ struct psrun_run {
     bool interrupted; /* by a signal, the timeout or a closed output: nothing is kept */
     bool failed, releasing;
     int signals_seen, status;
+    char *printed, *cause; /* the newest line of psrun's own; the one that was it at the first failure, or NULL */
+    bool cause_buried;     /* others have printed since */
     char dir[64], remote_dir[160];
     char *buffer;
 };
