@@ -22,6 +22,7 @@
     X(save,        "training while a shard saves, at several rates") \
     X(restart,     "a shard that was killed: until it serves again, by the size of its model") \
     X(connect,     "open, close, declare: time and memory") \
+    X(variables,   "100,000 variables and more: what each adds to lists, saves, starts and memory") \
     X(training,    "a step of the digits networks and of 100 million parameters, beside one process") \
     X(timeline,    "pushes and training steps with timelines that are kept, beside none") \
     X(hostile,     "what slow readers, floods, liars and the like cost the others") \

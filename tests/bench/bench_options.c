@@ -44,7 +44,7 @@ static const struct option table[] = {
      .kind = OPTION_NAME,
      .argument = "BYTES,...",
      FIELD(sizes),
-     .help = "wire, collective: these sizes, with k, M, G or Ki, Mi, Gi behind the number"},
+     .help = "wire, collective, variables: these sizes, or counts, with k, M, G or Ki, Mi, Gi behind the number"},
     {.name = "congestion",
      .kind = OPTION_NAME,
      .argument = "NAME",
@@ -66,6 +66,12 @@ static const struct option table[] = {
      FIELD(psd),
      .section = "What runs",
      .help = "the daemon that is measured"},
+    {.name = "psctl",
+     .kind = OPTION_FILE,
+     .argument = "PATH",
+     .usual = "$PSCTL_BIN, else that of the build",
+     FIELD(psctl),
+     .help = "variables: what asks it"},
     {.name = "redis",
      .kind = OPTION_NAME,
      .argument = "PROGRAM",
@@ -198,6 +204,7 @@ options_fill(struct bench_options *s)
     if (!command_given(&bench_command, &s->line, "seconds"))
         s->seconds = seconds[s->extent];
     s->psd = s->psd != NULL ? s->psd : options_built("PSD_BIN", "../../server/psd");
+    s->psctl = s->psctl != NULL ? s->psctl : options_built("PSCTL_BIN", "../../client/tools/psctl");
     s->mpi = s->mpi != NULL ? s->mpi : options_built("MPI_TEAM_BIN", "mpi_team");
     s->gloo = s->gloo != NULL ? s->gloo : options_built("GLOO_TEAM_BIN", "gloo_team");
 }

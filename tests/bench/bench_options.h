@@ -16,7 +16,7 @@ struct bench_options {
     int64_t rounds;
     double seconds;                   /* of one sample */
     const char *ways, *sizes, *ranks; /* lists; NULL: all */
-    const char *congestion, *psd, *disk, *json, *svg;
+    const char *congestion, *psd, *psctl, *disk, *json, *svg;
     bool list;
 
     const char *rates; /* save */

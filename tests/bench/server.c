@@ -9,8 +9,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "tests/remove_tree.h"
 
@@ -180,16 +182,43 @@ bench_server_stop(struct bench_server *s)
     bench_remove(s->live);
 }
 
-double
-bench_resident(pid_t pid)
+static void
+pages_of(pid_t pid, unsigned long long *resident, unsigned long long *shared)
 {
     char path[64];
-    unsigned long long resident = 0;
     FILE *f;
 
     snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    if ((f = fopen(path, "r")) == NULL || fscanf(f, "%*u %llu", &resident) != 1)
+    if ((f = fopen(path, "r")) == NULL || fscanf(f, "%*u %llu %llu", resident, shared) != 2)
         bench_die(path, NULL);
     fclose(f);
+}
+
+double
+bench_resident(pid_t pid)
+{
+    unsigned long long resident, shared;
+
+    pages_of(pid, &resident, &shared);
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+double
+bench_heap(pid_t pid)
+{
+    unsigned long long resident, shared;
+
+    pages_of(pid, &resident, &shared);
+    return (double)(resident - MIN(shared, resident)) * (double)sysconf(_SC_PAGESIZE);
+}
+
+double
+bench_cpu(pid_t pid)
+{
+    struct timespec t;
+    clockid_t clock;
+
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+        bench_die("the processor time of psd", NULL);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }

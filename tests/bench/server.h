@@ -37,6 +37,12 @@ void bench_server_stop(struct bench_server *s);
 /* Bytes that a process has in memory. */
 double bench_resident(pid_t pid);
 
+/* The same without what it maps of files and of memory that others share: its heap. */
+double bench_heap(pid_t pid);
+
+/* Seconds of processor time that it has taken. */
+double bench_cpu(pid_t pid);
+
 /* A new path below one of the two directories of this run, in memory (/dev/shm) or on the disk; nothing is there yet.
  */
 void bench_path(char out[BENCH_PATH_MAX], bool memory, const char *name);
