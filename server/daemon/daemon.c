@@ -81,7 +81,7 @@ begin_draining(struct daemon *d)
 
 /* The core's levels are the log's by number. */
 static_assert((int)SHARD_LOG_ERROR == (int)LOG_LEVEL_ERROR && (int)SHARD_LOG_WARNING == (int)LOG_LEVEL_WARNING &&
-                  (int)SHARD_LOG_INFO == (int)LOG_LEVEL_INFO,
+                  (int)SHARD_LOG_INFO == (int)LOG_LEVEL_INFO && (int)SHARD_LOG_DEBUG == (int)LOG_LEVEL_DEBUG,
               "perform() hands one over as the other");
 
 static void

@@ -69,7 +69,7 @@ declare_create(struct shard *s, struct job *job, const Psd__Declare *declare, st
         goto nomem;
     turn_mark_variable(s, v);
     variable_to_redo(s, v);
-    actions_log(s, SHARD_LOG_INFO, "variable declared job=%s variable=%s id=%u blocks=%" PRIu64 " bytes=%" PRIu64,
+    actions_log(s, SHARD_LOG_DEBUG, "variable declared job=%s variable=%s id=%u blocks=%" PRIu64 " bytes=%" PRIu64,
                 job->name, v->name, v->id, v->count, v->bytes);
     *out = v;
     return PS_OK;

@@ -134,7 +134,8 @@ enum shard_action_kind {
     SHARD_REDO            /* number: pieces of the redo log before this one are committed in the live store */
 };
 
-enum shard_log_level { SHARD_LOG_ERROR = 3, SHARD_LOG_WARNING = 4, SHARD_LOG_INFO = 6 }; /* syslog's */
+/* syslog's. What there may be a million of, such as variables, is DEBUG, whatever befalls them. */
+enum shard_log_level { SHARD_LOG_ERROR = 3, SHARD_LOG_WARNING = 4, SHARD_LOG_INFO = 6, SHARD_LOG_DEBUG = 7 };
 
 struct shard_action {
     enum shard_action_kind kind;
