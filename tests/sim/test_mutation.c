@@ -51,7 +51,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_WORKER_TWICE] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES, .workers = 4}, 600},
     [MUTATION_ORDER_OF_ARRIVAL] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_LATE_IS_COUNTED] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1, .steps = 24},
-                                  400},
+                                  2400},
     [MUTATION_LAPSED_HOLDS_UP] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES}, 200},
     [MUTATION_EVICTED_HOLDS_UP] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 4, .steps = 24}, 100},
     [MUTATION_EVICTED_IS_HEARD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 100},
