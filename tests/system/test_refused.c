@@ -37,7 +37,8 @@ struct refused_way {
     const char *clip; /* of the variables' optimizers, or "" */
     enum ps_compress_kind compress;
     uint32_t local_steps;
-    bool seen_here; /* the client itself refuses the gradient, and so pushes nothing */
+    bool seen_here;    /* the client itself refuses the gradient, and so pushes nothing */
+    const char *outer; /* local_sgd: the variables' optimizer; NULL: sgd with a rate of 1 */
 };
 
 struct refused_worker {
@@ -119,7 +120,7 @@ refused_begin(const struct refused_way *way, uint32_t workers, uint32_t task)
         .metrics = 1};
     ps_cluster *cluster;
 
-    FINE(ps_optimizer_parse("sgd:learning_rate=1", &options.local.outer, &error));
+    FINE(ps_optimizer_parse(way->outer != NULL ? way->outer : "sgd:learning_rate=1", &options.local.outer, &error));
     FINE(ps_cluster_from_list(shards.addresses, workers, task, &cluster, &error));
     FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
     options.cluster = cluster;
@@ -164,11 +165,11 @@ assert_given_over(const struct refused_worker *w, uint64_t given_over, uint64_t 
 /* ---- A gradient that is refused ---- */
 
 static const struct refused_way ways[] = {
-    {"parameter_server", PS_ASYNC, "", PS_COMPRESS_NONE, 0, false},
-    {"parameter_server", PS_SSP, "", PS_COMPRESS_NONE, 0, false},
-    {"parameter_server", PS_SYNC, "", PS_COMPRESS_NONE, 0, false},
-    {"parameter_server", PS_SYNC, "", PS_COMPRESS_FLOAT16, 0, true},
-    {"parameter_server", PS_ASYNC, ",clip=given_norm,limit=64", PS_COMPRESS_NONE, 0, true},
+    {"parameter_server", PS_ASYNC, "", PS_COMPRESS_NONE, 0, false, NULL},
+    {"parameter_server", PS_SSP, "", PS_COMPRESS_NONE, 0, false, NULL},
+    {"parameter_server", PS_SYNC, "", PS_COMPRESS_NONE, 0, false, NULL},
+    {"parameter_server", PS_SYNC, "", PS_COMPRESS_FLOAT16, 0, true, NULL},
+    {"parameter_server", PS_ASYNC, ",clip=given_norm,limit=64", PS_COMPRESS_NONE, 0, true, NULL},
 };
 
 START_TEST(a_step_that_is_refused_is_over_and_the_next_run_goes_on_behind_it)
@@ -194,20 +195,20 @@ START_TEST(a_step_that_is_refused_is_over_and_the_next_run_goes_on_behind_it)
 }
 END_TEST
 
-/* Each gradient is finite, and the result of the worker's own optimizer is not. */
+/* Each gradient is finite, and so is what the worker's own optimizer makes of them; the shard's optimizer overflows. */
 START_TEST(a_round_that_is_refused_is_over_and_the_next_one_begins_with_the_shards_values)
 {
-    const struct refused_way way = {"local_sgd", PS_SYNC, "", PS_COMPRESS_NONE, 2, false};
+    const struct refused_way way = {"local_sgd", PS_SYNC, "", PS_COMPRESS_NONE, 2, false, "sgd:learning_rate=2"};
     struct refused_worker w = refused_begin(&way, 1, 0);
 
     w.bad = 3e38F;
     w.bad_from = 2;
-    w.bad_to = 4;
+    w.bad_to = 3;
     ck_assert_int_eq(refused_run(&w, STEPS), PS_ERR_NONFINITE);
     ck_assert_uint_eq(ps_strategy_step(w.strategy), 4);
-    assert_values(&w, -2, -4);
+    assert_values(&w, -4, -8);
     FINE(refused_run(&w, STEPS));
-    assert_values(&w, 2 - STEPS, -STEPS);
+    assert_values(&w, 4 - 2 * STEPS, -2 * STEPS);
     assert_totals(&w, STEPS);
     assert_given_over(&w, 1, 0); /* the values came along with the error */
     ps_strategy_close(w.strategy);
@@ -217,9 +218,9 @@ END_TEST
 /* ---- An exchange that is not answered in time ---- */
 
 static const struct refused_way slow[] = {
-    {"parameter_server", PS_SSP, "", PS_COMPRESS_NONE, 0, false}, /* of bound 0: the pull waits */
-    {"parameter_server", PS_SYNC, "", PS_COMPRESS_NONE, 0, false},
-    {"local_sgd", PS_SYNC, "", PS_COMPRESS_NONE, 1, false},
+    {"parameter_server", PS_SSP, "", PS_COMPRESS_NONE, 0, false, NULL}, /* of bound 0: the pull waits */
+    {"parameter_server", PS_SYNC, "", PS_COMPRESS_NONE, 0, false, NULL},
+    {"local_sgd", PS_SYNC, "", PS_COMPRESS_NONE, 1, false, NULL},
 };
 
 /* Worker 0 does not wait for long, and comes back for the values when the other has done its step. */
