@@ -75,7 +75,7 @@ for one in plain: "${isa[@]}"; do
 done
 ok "$result" "the kernels compile with it"
 "${cc[@]}" "${flags[@]}" "$work/lion.c" "${objects[@]}" \
-  "$work"/common/core/{codec/isa,optimizer/{optimizer,optimizer_isa,optimizer_text},model/schedule,base/{text,number,ps_err,utf8,base}}.c \
+  "$work"/common/core/{codec/isa,optimizer/{optimizer,optimizer_isa,optimizer_text},model/schedule,base/{text,nearest,number,ps_err,utf8,base}}.c \
   -lm -o "$work/lion" >"$work/out" 2>&1
 ok $? "and so does all else"
 
