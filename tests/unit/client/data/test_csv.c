@@ -39,9 +39,7 @@ START_TEST(numbers_are_read_row_by_row)
     assert_table("1,-2.5,3e4\r\n.25,+7,-0.0\r\n", 0, 2, 3, want);               /* CRLF */
     assert_table("\n\n1 , -2.5,\t3e4  \n   \n .25,+7,-0.0\n\n", 0, 2, 3, want); /* blanks and empty lines */
     assert_table("\"1\", \"-2.5\",\"3e4\" \n.25, \"+7\" ,-0.0\n", 0, 2, 3, (double[]){1, -2.5, 3e4, .25, 7, 0});
-    assert_table("\xef\xbb\xbf"
-                 "1,-2.5,3e4\n.25,+7,-0.0\n",
-                 0, 2, 3, want); /* byte order mark */
+    assert_table("\357\273\2771,-2.5,3e4\n.25,+7,-0.0\n", 0, 2, 3, want); /* byte order mark */
     assert_table("5", 0, 1, 1, (double[]){5});
 }
 END_TEST
@@ -143,9 +141,7 @@ static const struct {
     {"1,\t2\n3,\t4\n", 2, 2, NULL},
     {"1|2|3\n4|5|6\n", 2, 3, NULL},
     {"sep=;\n1;2\n3;4\n", 2, 2, NULL},
-    {"\xef\xbb\xbf"
-     "SEP=|\r\na|b\r\n3|4\r\n",
-     1, 2, "a"},
+    {"\357\273\277SEP=|\r\na|b\r\n3|4\r\n", 1, 2, "a"},
     {"1.0e+00 2.0e+00\n3.0e+00 4.0e+00\n", 2, 2, NULL}, /* numpy.savetxt() */
     {"  1   2\t3 \n 4 5  6\n", 2, 3, NULL},             /* MATLAB's save -ascii */
     {"# x y\n1 2\n3 4\n", 2, 2, "x"},

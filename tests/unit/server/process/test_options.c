@@ -226,13 +226,9 @@ END_TEST
 
 /* What editors of other systems make of a file, and other formats' habits. */
 static const char *const alike[] = {
-    "# mine\ncluster = blue\ngrace = 2s # short\n",
-    "# mine\r\ncluster = blue\r\ngrace = 2s # short\r\n",
-    "# mine\rcluster = blue\rgrace = 2s # short\r",
-    "\xef\xbb\xbf"
-    "cluster = blue\ngrace = 2s",
-    "\xef\xbb\xbf# mine\r\ncluster=blue\t\r\n\tgrace =2s",
-    "cluster = \"blue\"\ngrace = '2s' # short\n",
+    "# mine\ncluster = blue\ngrace = 2s # short\n",        "# mine\r\ncluster = blue\r\ngrace = 2s # short\r\n",
+    "# mine\rcluster = blue\rgrace = 2s # short\r",        "\357\273\277cluster = blue\ngrace = 2s",
+    "\xef\xbb\xbf# mine\r\ncluster=blue\t\r\n\tgrace =2s", "cluster = \"blue\"\ngrace = '2s' # short\n",
 };
 
 START_TEST(a_file_means_the_same_whatever_wrote_it)

@@ -75,8 +75,7 @@ START_TEST(files_of_other_systems_have_the_same_tokens)
         "# who\r\na:" SECRET "\r\nb:read:" SECRET "\r\n",
         "# who\ra:" SECRET "\rb:read:" SECRET,
         "\xef\xbb\xbf# who\r\na:" SECRET "\r\nb:read:" SECRET,
-        "\xef\xbb\xbf"
-        "a:" SECRET "\nb:read:" SECRET "  # a reader",
+        "\357\273\277a:" SECRET "\nb:read:" SECRET "  # a reader",
     };
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
@@ -96,9 +95,7 @@ END_TEST
 
 START_TEST(a_value_of_the_environment_may_end_as_a_line_does)
 {
-    static const char *const values[] = {"a:" SECRET, "a:" SECRET "\n", " a:" SECRET "\r\n",
-                                         "\xef\xbb\xbf"
-                                         "a:" SECRET};
+    static const char *const values[] = {"a:" SECRET, "a:" SECRET "\n", " a:" SECRET "\r\n", "\357\273\277a:" SECRET};
 
     for (size_t i = 0; i < ARRAY_LEN(values); i++) {
         const char *text = values[i];

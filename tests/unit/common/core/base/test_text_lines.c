@@ -37,9 +37,7 @@ START_TEST(lines_end_as_each_system_ends_them)
         {"\n\na", "1:|2:|3:a|"},
         {"\r\r\n\r", "1:|2:|3:|"},
         {"\xef\xbb\xbf", ""},
-        {"\xef\xbb\xbf"
-         "a\n",
-         "1:a|"},
+        {"\357\273\277a\n", "1:a|"},
         {"a\n\xef\xbb\xbf", "1:a|2:\xef\xbb\xbf|"}, /* elsewhere it is part of a line */
         {"\xef\xbb", "1:\xef\xbb|"},
     };
@@ -105,16 +103,8 @@ END_TEST
 
 START_TEST(text_is_of_no_other_kind)
 {
-    static const char *const texts[] = {"",
-                                        "1,2\n",
-                                        "\xef\xbb\xbf"
-                                        "1,2\n",
-                                        "+1 1:0.5\n",
-                                        "memory = 1GiB\n",
-                                        "{\"cluster\": {}}",
-                                        "# BZh\n",
-                                        "PS",
-                                        "B"};
+    static const char *const texts[] = {
+        "", "1,2\n", "\357\273\2771,2\n", "+1 1:0.5\n", "memory = 1GiB\n", "{\"cluster\": {}}", "# BZh\n", "PS", "B"};
     struct ps_error e;
 
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
