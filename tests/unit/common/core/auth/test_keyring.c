@@ -84,6 +84,7 @@ START_TEST(files_of_other_systems_have_the_same_tokens)
         ck_assert_uint_eq(keyring_find(&ring, "a")->secret_len, strlen(SECRET));
         ck_assert_int_eq(keyring_find(&ring, "b")->role, ROLE_READ);
     }
+    keyring_finish(&ring);
     ck_assert_int_eq(keyring_parse(&ring, "tokens",
                                    "\xff\xfe"
                                    "a\0:\0",
