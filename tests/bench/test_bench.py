@@ -24,8 +24,11 @@ def bench(*words):
     return subprocess.run([BENCH, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
+THERE_BEFORE = set(glob.glob("/dev/shm/psd-bench*"))  # another bench's, which was killed or runs still
+
+
 def left_behind(disk):
-    return glob.glob("/dev/shm/psd-bench*") + os.listdir(disk)
+    return sorted(set(glob.glob("/dev/shm/psd-bench*")) - THERE_BEFORE) + os.listdir(disk)
 
 
 def close(a, b):
