@@ -17,6 +17,7 @@
     X(optimizers,  "the kernels beside memcpy and a triad, in the cache and in memory") \
     X(acks,        "pushes that wait for the disk, beside fdatasync") \
     X(compress,    "pushes that travel as float16, bfloat16, int8 and top-k, beside float32") \
+    X(copies,      "pushes whose gradients are copied, beside such that lend them") \
     X(workers,     "1, 2, 8 and 64 workers together; one beside 1,000 idle connections") \
     X(shards,      "variables of 4 MiB over 1, 2 and 4 shards") \
     X(save,        "training while a shard saves, at several rates") \

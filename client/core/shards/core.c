@@ -66,6 +66,7 @@ core_new(const struct core_config *config, uint64_t now_ms, struct core **out, s
         c->config.quorum = c->config.workers;
     c->now_ms = c->timed_ms = now_ms;
     c->rng = config->seed;
+    copy_pool_init(&c->copies, c->config.copy_max);
     variables_init(&c->vars, c->config.job, config->shards);
     for (i = 0; i < config->shards; i++)
         shard_link_init(&c->links[i], i);
@@ -100,6 +101,7 @@ core_free(struct core *c)
     ops_finish(c);
     variables_finish(&c->vars);
     request_pools_finish(&c->pools);
+    copy_pool_finish(&c->copies);
     free_events(c);
     if (c->definition != NULL)
         psd__define__free_unpacked(c->definition, NULL);

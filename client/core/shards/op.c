@@ -30,10 +30,8 @@ op_free_lists(struct core_op *op)
 static void
 op_free_copy(struct core *c, struct core_op *op)
 {
-    free(op->copy);
-    c->copied_bytes -= op->copy_bytes;
+    copy_pool_give(&c->copies, op->copy, op->copy_bytes, op->copy_size);
     op->copy = NULL;
-    op->copy_bytes = 0;
 }
 
 static void

@@ -56,13 +56,13 @@ struct core_op {
     size_t n, room; /* variables; room of the three arrays */
     struct core_var **vars;
     const float **grads;
-    float **out;                 /* pull, push and pull */
-    bool answered;               /* some of its requests are */
-    struct ps_compress compress; /* how a push's gradients travel */
-    bool want;                   /* a push that wants values */
-    bool durable;                /* a push that is done when it is on disk */
-    float *copy;                 /* PS_PUSH_COPY */
-    uint64_t copy_bytes;
+    float **out;                    /* pull, push and pull */
+    bool answered;                  /* some of its requests are */
+    struct ps_compress compress;    /* how a push's gradients travel */
+    bool want;                      /* a push that wants values */
+    bool durable;                   /* a push that is done when it is on disk */
+    float *copy;                    /* PS_PUSH_COPY */
+    uint64_t copy_bytes, copy_size; /* of the gradients; of the memory */
     struct ps_pull_options pull;
     bool with_norm; /* a push that gives one */
     double norm;

@@ -87,15 +87,14 @@ copy_grads(struct core *c, struct core_op *op, struct ps_error *e)
 
     for (i = 0; i < op->n; i++)
         bytes += var_bytes(op->vars[i]);
-    if (bytes > c->config.copy_max - MIN(c->copied_bytes, c->config.copy_max))
+    if (!copy_pool_has_room(&c->copies, bytes))
         return ps_fail(e, PS_ERR_LIMIT, "copying %llu bytes of gradients would exceed copy_max (%llu, %llu in use)",
                        (unsigned long long)bytes, (unsigned long long)c->config.copy_max,
-                       (unsigned long long)c->copied_bytes);
-    if ((at = malloc(bytes)) == NULL)
+                       (unsigned long long)c->copies.used);
+    if ((at = copy_pool_take(&c->copies, bytes, &op->copy_size)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to copy %llu bytes of gradients", (unsigned long long)bytes);
     op->copy = at;
     op->copy_bytes = bytes;
-    c->copied_bytes += bytes;
     for (i = 0; i < op->n; i++) {
         memcpy(at, op->grads[i], var_bytes(op->vars[i]));
         op->grads[i] = at;

@@ -2,6 +2,7 @@
 #ifndef CLIENT_CORE_SHARDS_SHARD_LINK_H
 #define CLIENT_CORE_SHARDS_SHARD_LINK_H
 
+#include "client/core/shards/copy_pool.h"
 #include "client/core/shards/core.h"
 #include "client/core/shards/op.h"
 #include "client/core/shards/own_metrics.h"
@@ -108,7 +109,7 @@ struct core {
     bool joined, closing;
     struct ps_error fatal;
     uint64_t changes;
-    uint64_t copied_bytes;
+    struct copy_pool copies; /* PS_PUSH_COPY */
     struct ps_client_stats stats;
 
     struct shard_link *links;

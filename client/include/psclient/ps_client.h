@@ -104,7 +104,9 @@ struct ps_client_options {
                                same user, in the same container), 2 MiB for each */
     const char *congestion; /* TCP congestion control ("reno"); NULL: "reno" to loopback addresses, else the system's */
     uint64_t copy_max;      /* bytes that PS_PUSH_COPY may hold in all; 0: 256 MiB. A push past it is LIMIT and is not
-                               started; those under way free their share when they are acknowledged */
+                               started; those under way give back their share when they are acknowledged. The client
+                               keeps that memory for the copies of later pushes, also within copy_max and an eighth
+                               of it, and frees what 256 pushes have not asked for */
     /* Called, from whatever thread drives the network, when something happens that no call reports: a connection that
      * was lost (CLOSED) or is there again (OK), another worker that lapsed (LEASE_LAPSED) or is back (OK), a shard that
      * drains (DRAINING), came back older (ROLLED_BACK: ps_client_rolled_back() has the counts) or was restored from a

@@ -469,7 +469,7 @@ START_TEST(numbers_stay_in_order_whatever_is_given_up)
     ck_assert_uint_eq(h.core->links[0].sending_bytes, 0);
     ck_assert_uint_eq(h.core->links[0].pulling, 0);
     ck_assert_uint_eq(h.core->links[0].pulling_bytes, 0);
-    ck_assert_uint_eq(h.core->copied_bytes, 0);
+    ck_assert_uint_eq(h.core->copies.used, 0);
 }
 END_TEST
 

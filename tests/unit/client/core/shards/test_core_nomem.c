@@ -171,7 +171,7 @@ run_failing(uint64_t nth, bool crash)
     harness_run(&h);
     ck_assert(core_quiet(h.core));
     ck_assert_int_eq(core_fatal(h.core, NULL), PS_OK);
-    ck_assert_uint_eq(h.core->copied_bytes, 0);
+    ck_assert_uint_eq(h.core->copies.used, 0);
     harness_stop(&h);
     return allocations >= nth;
 }

@@ -290,7 +290,7 @@ START_TEST(copied_gradients_are_free_at_once_and_counted)
     struct core_op *op, *other;
     struct ps_error e;
 
-    h.core->config.copy_max = 150 * sizeof(float);
+    h.core->copies.max = 150 * sizeof(float);
     ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, &copied, &op, &e), PS_OK);
     grad[0] = 99;
     ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, &copied, &other, &e), PS_ERR_LIMIT);
