@@ -12,6 +12,7 @@
 
 #include "common/cli/streams.h"
 #include "common/core/base/base.h"
+#include "common/system/environment.h"
 #include "server/access/access_policy.h"
 #include "server/access/certificate.h"
 #include "server/core/shard/shard.h"
@@ -43,22 +44,34 @@ struct psd_process {
     struct http *http; /* NULL: --http was not given */
 };
 
+/* What the environment says of the cluster: TF_CONFIG, else PSD_SHARDS; and PSD_CLUSTER. */
+static enum ps_err
+apply_environment(struct options *o, struct ps_error *e)
+{
+    char *tf_config = NULL, *shards = NULL, *cluster = NULL;
+    enum ps_err err;
+
+    if ((err = environment_read("TF_CONFIG", &tf_config, e)) == PS_OK &&
+        (err = environment_read("PSD_SHARDS", &shards, e)) == PS_OK &&
+        (err = environment_read("PSD_CLUSTER", &cluster, e)) == PS_OK)
+        err = tf_config != NULL ? options_apply_tf_config(o, tf_config, e) : options_apply_shards(o, shards, e);
+    if (err == PS_OK)
+        err = options_apply_cluster(o, cluster, e);
+    free(tf_config);
+    free(shards);
+    free(cluster);
+    return err;
+}
+
 static enum ps_err
 load_options(struct options *o, struct ps_error *e)
 {
-    const char *tf_config = getenv("TF_CONFIG");
     struct cgroup_limits limits;
     enum ps_err err = options_parse(o, main_argc, main_argv, e);
 
     if (err != PS_OK || o->line.asked != COMMAND_RUN || o->sample_config)
         return err;
-    if (tf_config != NULL)
-        err = options_apply_tf_config(o, tf_config, e);
-    else
-        err = options_apply_shards(o, getenv("PSD_SHARDS"), e);
-    if (err == PS_OK)
-        err = options_apply_cluster(o, getenv("PSD_CLUSTER"), e);
-    if (err != PS_OK)
+    if ((err = apply_environment(o, e)) != PS_OK)
         return err;
     cgroup_limits_read("", &limits);
     return options_apply_limits(o, &limits, e);

@@ -10,6 +10,7 @@
 #include "common/core/base/utf8.h"
 #include "common/core/cluster/tfconfig.h"
 #include "common/core/wire/wire.h"
+#include "common/system/environment.h"
 
 #define CLUSTER_NAME_DEFAULT "psd"
 
@@ -163,36 +164,29 @@ ps_cluster_from_list(const char *shards, uint32_t workers, uint32_t task, ps_clu
 
 /* ---- the environment ---- */
 
-/* A variable that is set to nothing counts as not set. */
-static const char *
-cluster_env(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value != NULL && *value != '\0' ? value : NULL;
-}
-
 static enum ps_err
 cluster_env_number(const char *name, uint32_t fallback, uint32_t *out, struct ps_error *e)
 {
-    const char *text = cluster_env(name);
     unsigned long value;
-    char *end;
+    char *text, *end;
+    enum ps_err err;
 
     *out = fallback;
-    if (text == NULL)
-        return PS_OK;
+    if ((err = environment_read(name, &text, e)) != PS_OK || text == NULL)
+        return err;
     errno = 0;
     value = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno == ERANGE || value > WIRE_WORKERS_MAX)
-        return ps_fail(e, PS_ERR_CONFIG, "%s: expected a whole number from 0 to %d, got '%.64s'", name,
-                       WIRE_WORKERS_MAX, text);
-    *out = (uint32_t)value;
-    return PS_OK;
+        err = ps_fail(e, PS_ERR_CONFIG, "%s: expected a whole number from 0 to %d, got '%.64s'", name, WIRE_WORKERS_MAX,
+                      text);
+    else
+        *out = (uint32_t)value;
+    free(text);
+    return err;
 }
 
 static enum ps_err
-cluster_from_shards(ps_cluster **out, struct ps_error *e)
+cluster_from_shards(const char *list, ps_cluster **out, struct ps_error *e)
 {
     uint32_t workers, task;
     enum ps_err err;
@@ -205,7 +199,7 @@ cluster_from_shards(ps_cluster **out, struct ps_error *e)
         return ps_fail(e, PS_ERR_CONFIG, "PSD_WORKERS: expected at least 1, got 0");
     if (task >= workers)
         return ps_fail(e, PS_ERR_CONFIG, "PSD_TASK: %u is out of range; PSD_WORKERS is %u", task, workers);
-    return cluster_from_list("PSD_SHARDS", cluster_env("PSD_SHARDS"), workers, task, out, e);
+    return cluster_from_list("PSD_SHARDS", list, workers, task, out, e);
 }
 
 /* A cluster that gives workers by their indices may leave out others. */
@@ -238,30 +232,59 @@ cluster_from_tf_config(const char *json, ps_cluster **out, struct ps_error *e)
     return err;
 }
 
-enum ps_err
-ps_cluster_from_env(ps_cluster **out, struct ps_error *error)
+/* The values of the environment; NULL: not set. */
+struct cluster_env {
+    char *json, *shards, *name;
+};
+
+static enum ps_err
+cluster_env_read(struct cluster_env *env, struct ps_error *e)
 {
-    const char *json = cluster_env("TF_CONFIG"), *name = cluster_env("PSD_CLUSTER");
+    enum ps_err err;
+
+    if ((err = environment_read("TF_CONFIG", &env->json, e)) != PS_OK ||
+        (err = environment_read("PSD_SHARDS", &env->shards, e)) != PS_OK)
+        return err;
+    return environment_read("PSD_CLUSTER", &env->name, e);
+}
+
+static enum ps_err
+cluster_from_values(const struct cluster_env *env, ps_cluster **out, struct ps_error *e)
+{
     struct ps_error why;
     enum ps_err err;
 
-    *out = NULL;
-    if (json != NULL)
-        err = cluster_from_tf_config(json, out, error);
-    else if (cluster_env("PSD_SHARDS") != NULL)
-        err = cluster_from_shards(out, error);
+    if (env->json != NULL)
+        err = cluster_from_tf_config(env->json, out, e);
+    else if (env->shards != NULL)
+        err = cluster_from_shards(env->shards, out, e);
     else
-        err = ps_fail(error, PS_ERR_CONFIG,
+        err = ps_fail(e, PS_ERR_CONFIG,
                       "neither TF_CONFIG nor PSD_SHARDS is set; one of them says where the "
                       "shards are");
-    if (err != PS_OK || name == NULL)
+    if (err != PS_OK || env->name == NULL)
         return err;
-    if ((err = ps_cluster_set_name(*out, name, &why)) != PS_OK) {
+    if ((err = ps_cluster_set_name(*out, env->name, &why)) != PS_OK) {
         ps_cluster_free(*out);
         *out = NULL;
-        return ps_fail(error, PS_ERR_CONFIG, "PSD_CLUSTER: %s", why.text);
+        return ps_fail(e, PS_ERR_CONFIG, "PSD_CLUSTER: %s", why.text);
     }
     return PS_OK;
+}
+
+enum ps_err
+ps_cluster_from_env(ps_cluster **out, struct ps_error *error)
+{
+    struct cluster_env env = {NULL, NULL, NULL};
+    enum ps_err err;
+
+    *out = NULL;
+    if ((err = cluster_env_read(&env, error)) == PS_OK)
+        err = cluster_from_values(&env, out, error);
+    free(env.json);
+    free(env.shards);
+    free(env.name);
+    return err;
 }
 
 /* ---- accessors ---- */

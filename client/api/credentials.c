@@ -3,25 +3,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL: none. */
-static const char *
-credentials_choose(const char *wanted, const char *variable)
-{
-    const char *text = wanted != NULL ? wanted : getenv(variable);
+#include "common/system/environment.h"
 
-    return text != NULL && text[0] != '\0' ? text : NULL;
+/* What the program or the environment says, as copies; NULL: nothing. */
+enum { CREDENTIAL_CA, CREDENTIAL_CERT, CREDENTIAL_KEY, CREDENTIAL_NAME, CREDENTIALS };
+
+static enum ps_err
+credentials_choose(const struct credentials_wanted *wanted, char *out[CREDENTIALS], struct ps_error *e)
+{
+    static const char *const variables[] = {"PSD_TLS_CA", "PSD_TLS_CERT", "PSD_TLS_KEY", "PSD_TLS_NAME"};
+    const char *const given[] = {wanted->ca, wanted->cert, wanted->key, wanted->name};
+    enum ps_err err = PS_OK;
+
+    for (int i = 0; i < CREDENTIALS && err == PS_OK; i++) {
+        if (given[i] == NULL)
+            err = environment_read(variables[i], &out[i], e);
+        else if (given[i][0] != '\0' && (out[i] = strdup(given[i])) == NULL)
+            err = ps_fail(e, PS_ERR_NOMEM, "no memory for TLS");
+    }
+    return err;
 }
 
-enum ps_err
-credentials_open(struct credentials *c, const struct credentials_wanted *wanted, bool accepts, struct ps_error *e)
+static enum ps_err
+credentials_open_chosen(struct credentials *c, char *const chosen[CREDENTIALS], bool accepts, struct ps_error *e)
 {
-    struct tls_files files = {.ca = credentials_choose(wanted->ca, "PSD_TLS_CA"),
-                              .cert = credentials_choose(wanted->cert, "PSD_TLS_CERT"),
-                              .key = credentials_choose(wanted->key, "PSD_TLS_KEY")};
-    const char *name = credentials_choose(wanted->name, "PSD_TLS_NAME");
+    struct tls_files files = {
+        .ca = chosen[CREDENTIAL_CA], .cert = chosen[CREDENTIAL_CERT], .key = chosen[CREDENTIAL_KEY]};
+    const char *name = chosen[CREDENTIAL_NAME];
     enum ps_err err;
 
-    *c = (struct credentials){0};
     if (files.ca == NULL && files.cert == NULL && files.key == NULL)
         return PS_OK;
     if (accepts && files.cert == NULL)
@@ -34,6 +44,20 @@ credentials_open(struct credentials *c, const struct credentials_wanted *wanted,
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for TLS");
     if (err != PS_OK)
         credentials_close(c);
+    return err;
+}
+
+enum ps_err
+credentials_open(struct credentials *c, const struct credentials_wanted *wanted, bool accepts, struct ps_error *e)
+{
+    char *chosen[CREDENTIALS] = {NULL};
+    enum ps_err err;
+
+    *c = (struct credentials){0};
+    if ((err = credentials_choose(wanted, chosen, e)) == PS_OK)
+        err = credentials_open_chosen(c, chosen, accepts, e);
+    for (int i = 0; i < CREDENTIALS; i++)
+        free(chosen[i]);
     return err;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/system/environment.h"
 #include "common/system/now.h"
 #include "common/system/trace_file.h"
 
@@ -31,7 +32,7 @@ static struct {
     uint32_t task; /* of the first that was opened */
     bool named;
     struct trace_origin origin;
-    const char *file; /* PSD_TRACE_FILE; NULL: none */
+    char *file; /* PSD_TRACE_FILE; NULL: none */
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static _Atomic bool records = true;
@@ -66,13 +67,10 @@ thread_ended(void *arg)
 static void
 begin_process(void)
 {
-    const char *text = getenv("PSD_TIMELINE");
-
-    if (text != NULL && strcmp(text, "off") == 0)
+    if (environment_is("PSD_TIMELINE", "off"))
         atomic_store(&records, false);
-    all.file = getenv("PSD_TRACE_FILE");
-    if (all.file != NULL && all.file[0] == '\0')
-        all.file = NULL;
+    if (environment_read("PSD_TRACE_FILE", &all.file, NULL) != PS_OK)
+        all.file = NULL; /* no memory: no trace */
     trace_origin_here(&all.origin);
     if (pthread_key_create(&at_thread_end, thread_ended) != 0)
         atomic_store(&records, false);

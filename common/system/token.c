@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/system/environment.h"
 #include "common/system/secret.h"
 
 enum ps_err
@@ -25,22 +26,25 @@ token_read(struct key *k, const char *path, struct ps_error *e)
 enum ps_err
 token_find(struct key *k, bool *has, const char *given, struct ps_error *e)
 {
-    const char *value = given != NULL ? given : getenv(TOKEN_VALUE), *file = getenv(TOKEN_FILE);
+    const char *value = given != NULL ? given : getenv(TOKEN_VALUE);
+    char *file = NULL;
     enum ps_err err = PS_OK;
     size_t len;
 
     *k = (struct key){0};
     *has = false;
-    if (value != NULL && *value != '\0') {
+    if (value == NULL)
+        err = environment_read(TOKEN_FILE, &file, e);
+    if (err == PS_OK && value != NULL && *value != '\0') {
         len = keyring_strip_value(&value, strlen(value));
         err = key_parse(k, given != NULL ? "the option token" : TOKEN_VALUE, value, len, e);
-    } else if (value == NULL && file != NULL && *file != '\0') {
+        *has = err == PS_OK;
+    } else if (err == PS_OK && file != NULL) {
         err = token_read(k, file, e);
-    } else {
-        return PS_OK;
+        *has = err == PS_OK;
     }
-    *has = err == PS_OK;
     if (err != PS_OK)
         key_finish(k);
+    free(file);
     return err;
 }

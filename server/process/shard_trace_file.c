@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/system/environment.h"
 #include "common/system/trace_file.h"
 #include "server/process/log.h"
 
@@ -43,9 +44,11 @@ write_spans(const struct shard *s, uint32_t shard, const char *path, struct ps_e
 void
 shard_trace_file_write(const struct shard *s, uint32_t shard)
 {
-    const char *path = getenv("PSD_TRACE_FILE");
     struct ps_error e;
+    char *path;
 
-    if (path != NULL && path[0] != '\0' && write_spans(s, shard, path, &e) != PS_OK)
+    if (environment_read("PSD_TRACE_FILE", &path, &e) != PS_OK ||
+        (path != NULL && write_spans(s, shard, path, &e) != PS_OK))
         log_line(LOG_LEVEL_WARNING, "no trace: %s", e.text);
+    free(path);
 }

@@ -62,7 +62,8 @@ PS_API enum ps_err ps_cluster_from_json(const char *json, ps_cluster **out, stru
  *
  * TF_CONFIG when set, else PSD_SHARDS ("host:port,host:port") with PSD_WORKERS (count, default 1) and PSD_TASK (this
  * worker's index, default 0). Where TF_CONFIG leaves out workers, PSD_WORKERS, when set, says how many there are.
- * PSD_CLUSTER, when set, is the cluster's name in both cases. A variable that is set to nothing counts as not set.
+ * PSD_CLUSTER, when set, is the cluster's name in both cases. A variable that is set to nothing counts as not set; what
+ * a file has around a value (a Secret's line end, blanks, a byte order mark) is not part of it.
  *
  * Errors:
  *   PS_ERR_CONFIG  neither TF_CONFIG nor PSD_SHARDS is set, or one of the variables is not valid: says which

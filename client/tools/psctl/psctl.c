@@ -15,6 +15,7 @@
 #include "client/tools/shared/terminal.h"
 #include "common/cli/streams.h"
 #include "common/core/cluster/tfconfig.h"
+#include "common/system/environment.h"
 
 #define SLOW_TIMEOUT_MS (10 * 60 * 1000) /* of commands that wait for disks or starts, unless --timeout is given */
 
@@ -164,7 +165,7 @@ psctl_listed_shards(void)
     char *list = NULL;
     bool task;
 
-    if (json == NULL || *json == '\0')
+    if (!environment_has("TF_CONFIG"))
         return NULL;
     if (tf_config_parse_cluster(json, &config, &task, NULL) == PS_OK && !task)
         list = psctl_join(&config.jobs[TF_PS]);
@@ -181,7 +182,7 @@ psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps
     *out = NULL;
     if (settings->shards != NULL)
         return ps_cluster_from_list(settings->shards, 1, 0, out, e);
-    if (getenv("TF_CONFIG") == NULL && getenv("PSD_SHARDS") == NULL)
+    if (!environment_has("TF_CONFIG") && !environment_has("PSD_SHARDS"))
         return ps_fail(e, PS_ERR_INVALID, "neither --shards nor TF_CONFIG nor PSD_SHARDS says where the shards are");
     listed = psctl_listed_shards();
     if (listed == NULL)

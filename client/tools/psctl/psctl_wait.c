@@ -9,6 +9,7 @@
 #include "client/tools/psctl/psctl.h"
 #include "client/tools/psctl/query/report_fields.h"
 #include "common/core/base/units.h"
+#include "common/system/environment.h"
 #include "common/system/now.h"
 
 #define WAIT_ROUND_MS  250   /* from the end of one round of questions to the next */
@@ -52,15 +53,15 @@ psctl_wait_check(const struct psctl_wait *w, struct shard_answer *a)
 {
     const json_t *status = json_object_get(a->report, "status");
     uint64_t shard = field_number(status, "shard"), shards = field_number(status, "shards");
-    const char *cluster = field_text(status, "cluster"), *wanted = getenv("PSD_CLUSTER");
+    const char *cluster = field_text(status, "cluster");
 
     if (shard != a->shard || shards != w->shards)
         return ps_fail(&a->error, PS_ERR_CLUSTER,
                        "it says that it is shard %" PRIu64 " of %" PRIu64 ", but is listed as shard %u of %u", shard,
                        shards, a->shard, w->shards);
-    if (wanted != NULL && wanted[0] != '\0' && strcmp(cluster, wanted) != 0)
+    if (environment_has("PSD_CLUSTER") && !environment_is("PSD_CLUSTER", cluster))
         return ps_fail(&a->error, PS_ERR_CLUSTER, "it belongs to cluster \"%s\", PSD_CLUSTER names \"%s\"", cluster,
-                       wanted);
+                       getenv("PSD_CLUSTER"));
     if (field_flag(status, "draining"))
         return ps_fail(&a->error, PS_ERR_DRAINING, "it drains");
     return PS_OK;

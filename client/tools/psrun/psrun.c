@@ -18,6 +18,7 @@
 #include "client/tools/psrun/supervisor.h"
 #include "common/cli/streams.h"
 #include "common/system/cgroup.h"
+#include "common/system/environment.h"
 #include "common/system/input_file.h"
 
 #define CLUSTER_CONFIG_MAX (16 * MIB) /* bytes of --cluster-config */
@@ -70,7 +71,7 @@ psrun_read(const char *path)
 static bool
 psrun_assign_hosts(const struct psrun_options *settings, struct host_assignment *deal)
 {
-    const char *environment = getenv("TF_CONFIG");
+    const char *environment = environment_has("TF_CONFIG") ? getenv("TF_CONFIG") : NULL;
     char own[256] = "", *text = NULL;
     struct ps_error e;
     enum ps_err err;

@@ -1,7 +1,8 @@
 #include "client/tools/psrun/psrun_options.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/system/environment.h"
 
 #define FIELD(name) offsetof(struct psrun_options, name)
 
@@ -368,15 +369,19 @@ psrun_options_check_hosts(const struct psrun_options *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* Shards that run already were named by psd, or as the environment says. */
-static const char *
-psrun_options_cluster(const struct psrun_options *s)
+/* Shards that run already were named by psd, or as the environment says. The name is kept to the end of the process. */
+static enum ps_err
+psrun_options_cluster(struct psrun_options *s, struct ps_error *e)
 {
-    const char *named = getenv("PSD_CLUSTER");
+    char *named = NULL;
+    enum ps_err err = PS_OK;
 
-    if (s->ps == NULL)
-        return "local";
-    return named != NULL && named[0] != '\0' ? named : "psd";
+    if (s->cluster != NULL)
+        return PS_OK;
+    if (s->ps != NULL)
+        err = environment_read("PSD_CLUSTER", &named, e);
+    s->cluster = named != NULL ? named : s->ps != NULL ? "psd" : "local";
+    return err;
 }
 
 enum ps_err
@@ -390,8 +395,8 @@ psrun_options_check(struct psrun_options *settings, const struct command_line *l
     }
     if (line->len == 0)
         return ps_fail(e, PS_ERR_INVALID, "expected a program to run: psrun [options] -- program [args]");
-    if (settings->cluster == NULL)
-        settings->cluster = psrun_options_cluster(settings);
+    if (psrun_options_cluster(settings, e) != PS_OK)
+        return PS_ERR_INVALID;
     settings->no_shards = settings->shards == 0 && command_given(&psrun_command, line, "shards");
     if (psrun_options_check_ps(settings, e) != PS_OK)
         return PS_ERR_INVALID;

@@ -191,13 +191,37 @@ static const char *const bad[][3] = {
     {"PSD_WORKERS", "-1", "PSD_WORKERS: expected a whole number"},
     {"PSD_WORKERS", "0", "PSD_WORKERS: expected at least 1"},
     {"PSD_WORKERS", "99999999999999999999999", "PSD_WORKERS: expected a whole number"},
-    {"PSD_TASK", "0\n", "got '0\\n'"},
+    {"PSD_TASK", "0\n1", "got '0\\n1'"},
     {"PSD_TASK", "1x", "PSD_TASK: expected a whole number"},
     {"PSD_TASK", "1", "PSD_TASK: 1 is out of range; PSD_WORKERS is 1"},
     {"PSD_CLUSTER", "a\nb", "PSD_CLUSTER: a cluster's name must be UTF-8"},
     {"PSD_CLUSTER", "\xff", "PSD_CLUSTER: a cluster's name must be UTF-8"},
     {"TF_CONFIG", "{", "TF_CONFIG:1:1: not valid JSON"},
 };
+
+START_TEST(a_value_may_have_the_line_end_of_the_file_that_it_is_from)
+{
+    ps_cluster *c = NULL;
+    struct ps_error e;
+
+    clear_environment();
+    setenv("PSD_SHARDS", "127.0.0.1:1,127.0.0.1:2\n", 1);
+    setenv("PSD_WORKERS", "3\r\n", 1);
+    setenv("PSD_TASK", "2 \n", 1);
+    setenv("PSD_CLUSTER", "lab\n", 1);
+    ck_assert_msg(ps_cluster_from_env(&c, &e) == PS_OK, "%s", e.text);
+    ck_assert(ps_cluster_shards(c) == 2 && ps_cluster_workers(c) == 3 && ps_cluster_task(c) == 2);
+    ck_assert_str_eq(ps_cluster_shard_address(c, 1), "127.0.0.1:2");
+    ck_assert_str_eq(ps_cluster_name(c), "lab");
+    ps_cluster_free(c);
+    setenv("PSD_TASK", "0\n1", 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, &e), PS_ERR_CONFIG);
+    ck_assert_str_eq(e.text, "PSD_TASK: expected a whole number from 0 to 65536, got '0\\n1'");
+    setenv("PSD_SHARDS", "\n", 1); /* as if it were not set */
+    ck_assert_int_eq(ps_cluster_from_env(&c, &e), PS_ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "neither TF_CONFIG nor PSD_SHARDS is set"));
+}
+END_TEST
 
 START_TEST(an_error_names_the_variable)
 {
@@ -281,6 +305,7 @@ make_suite(void)
     tcase_add_test(t, a_list_makes_a_worker);
     tcase_add_test(t, the_environment_prefers_tf_config);
     tcase_add_test(t, workers_that_are_not_listed_are_counted_by_the_highest_or_as_told);
+    tcase_add_test(t, a_value_may_have_the_line_end_of_the_file_that_it_is_from);
     tcase_add_loop_test(t, an_error_names_the_variable, 0, ARRAY_LEN(bad));
     tcase_add_test(t, an_empty_environment_says_what_is_missing);
     tcase_add_test(t, a_name_is_checked);

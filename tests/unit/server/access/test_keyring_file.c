@@ -117,6 +117,9 @@ START_TEST(a_client_says_its_token_or_that_it_has_none)
     setenv(TOKEN_VALUE, "value:" SECRET, 1);
     ck_assert_int_eq(token_find(&key, &has, NULL, &error), PS_OK);
     ck_assert(has && strcmp(key.name, "value") == 0);
+    setenv(TOKEN_VALUE, "value:" SECRET "\n", 1); /* as a Secret has it */
+    ck_assert_int_eq(token_find(&key, &has, NULL, &error), PS_OK);
+    ck_assert(has && strcmp(key.name, "value") == 0);
     ck_assert_int_eq(token_find(&key, &has, "own:" SECRET, &error), PS_OK);
     ck_assert(has && strcmp(key.name, "own") == 0);
     ck_assert_int_eq(token_find(&key, &has, "", &error), PS_OK);
