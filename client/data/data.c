@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/data/data_source.h"
 #include "client/data/fingerprint.h"
 #include "common/core/base/base.h"
 
@@ -31,7 +32,8 @@ dataset_alloc(const char *name, uint64_t rows, uint64_t columns, bool labelled, 
                        (unsigned long long)rows, (unsigned long long)columns);
     d.features = aligned_alloc(64, round_up(bytes, 64));
     d.labels = labelled ? malloc(rows * sizeof *d.labels) : NULL;
-    if (d.features == NULL || (labelled && d.labels == NULL)) {
+    d.source = strdup(name);
+    if (d.features == NULL || (labelled && d.labels == NULL) || d.source == NULL) {
         ps_dataset_free(&d);
         return ps_fail(e, PS_ERR_NOMEM, "%s: no %llu bytes of memory", name, (unsigned long long)bytes);
     }
@@ -48,6 +50,7 @@ ps_dataset_free(struct ps_dataset *dataset)
     free(dataset->names);
     free(dataset->features);
     free(dataset->labels);
+    free(dataset->source);
     memset(dataset, 0, sizeof *dataset);
 }
 
@@ -266,16 +269,17 @@ shape_text(const struct ps_dataset *d, char text[SHAPE_MAX])
 enum ps_err
 ps_dataset_check_alike(const struct ps_dataset *train, const struct ps_dataset *held_out, struct ps_error *error)
 {
-    char a[SHAPE_MAX], b[SHAPE_MAX];
+    char a[SHAPE_MAX], b[SHAPE_MAX], source[DATA_SOURCE_MAX];
 
     if (train->rank != held_out->rank || memcmp(train->dims, held_out->dims, train->rank * sizeof *train->dims) != 0)
-        return ps_fail(error, PS_ERR_DATA, "examples to train on are %s, held-out ones %s", shape_text(train, a),
-                       shape_text(held_out, b));
+        return ps_fail(error, PS_ERR_DATA, "%sexamples to train on are %s, held-out ones %s",
+                       data_source(held_out->source, source), shape_text(train, a), shape_text(held_out, b));
     for (uint64_t c = 0; train->names != NULL && held_out->names != NULL && c < train->columns; c++)
         if (strcmp(train->names[c], held_out->names[c]) != 0)
             return ps_fail(error, PS_ERR_DATA,
-                           "feature %llu of the examples to train on is \"%.64s\", of held-out ones \"%.64s\"",
-                           (unsigned long long)c + 1, train->names[c], held_out->names[c]);
+                           "%sfeature %llu of the examples to train on is \"%.64s\", of held-out ones \"%.64s\"",
+                           data_source(held_out->source, source), (unsigned long long)c + 1, train->names[c],
+                           held_out->names[c]);
     return PS_OK;
 }
 
@@ -353,9 +357,12 @@ ps_scaling_free(struct ps_scaling *scaling)
 enum ps_err
 ps_dataset_scale(struct ps_dataset *dataset, const struct ps_scaling *scaling, struct ps_error *error)
 {
+    char source[DATA_SOURCE_MAX];
+
     if (dataset->columns != scaling->columns)
-        return ps_fail(error, PS_ERR_INVALID, "scaling: made for %llu features, the dataset has %llu",
-                       (unsigned long long)scaling->columns, (unsigned long long)dataset->columns);
+        return ps_fail(error, PS_ERR_INVALID, "%sscaling: made for %llu features, the dataset has %llu",
+                       data_source(dataset->source, source), (unsigned long long)scaling->columns,
+                       (unsigned long long)dataset->columns);
     for (uint64_t r = 0; r < dataset->rows; r++)
         for (uint64_t c = 0; c < dataset->columns; c++) {
             float *x = &dataset->features[r * dataset->columns + c];

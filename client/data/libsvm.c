@@ -354,6 +354,8 @@ read_one(struct libsvm_scan *s, struct ps_error *e)
         return err;
     err = libsvm_take(s, text, len, e);
     free(text);
+    if (err == PS_OK && (s->out->source = strdup(s->name)) == NULL)
+        err = ps_fail(e, PS_ERR_NOMEM, "%s: out of memory", s->name);
     return err;
 }
 

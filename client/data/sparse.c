@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/data/data_source.h"
 #include "client/data/fingerprint.h"
 #include "common/core/base/base.h"
 
@@ -16,6 +17,7 @@ ps_sparse_free(struct ps_sparse *sparse)
     free(sparse->column);
     free(sparse->value);
     free(sparse->label);
+    free(sparse->source);
     memset(sparse, 0, sizeof *sparse);
 }
 
@@ -25,18 +27,19 @@ enum ps_err
 ps_binary_fit(const struct ps_sparse *sparse, struct ps_binary *out, struct ps_error *error)
 {
     float low = sparse->rows > 0 ? sparse->label[0] : 0, high = low;
+    char source[DATA_SOURCE_MAX];
 
     for (uint64_t r = 0; r < sparse->rows; r++) {
         low = MIN(low, sparse->label[r]);
         high = MAX(high, sparse->label[r]);
     }
     if (low == high)
-        return ps_fail(error, PS_ERR_DATA, "all %llu labels are %g: two classes need two labels",
-                       (unsigned long long)sparse->rows, (double)low);
+        return ps_fail(error, PS_ERR_DATA, "%sall %llu labels are %g: two classes need two labels",
+                       data_source(sparse->source, source), (unsigned long long)sparse->rows, (double)low);
     for (uint64_t r = 0; r < sparse->rows; r++)
         if (sparse->label[r] != low && sparse->label[r] != high)
-            return ps_fail(error, PS_ERR_DATA, "there are labels %g, %g and %g: two classes have two labels",
-                           (double)low, (double)sparse->label[r], (double)high);
+            return ps_fail(error, PS_ERR_DATA, "%sthere are labels %g, %g and %g: two classes have two labels",
+                           data_source(sparse->source, source), (double)low, (double)sparse->label[r], (double)high);
     *out = (struct ps_binary){.negative = low, .positive = high};
     return PS_OK;
 }
@@ -45,11 +48,13 @@ enum ps_err
 ps_binary_targets(const struct ps_sparse *sparse, const struct ps_binary *binary, float *targets,
                   struct ps_error *error)
 {
+    char source[DATA_SOURCE_MAX];
+
     for (uint64_t r = 0; r < sparse->rows; r++) {
         if (sparse->label[r] != binary->negative && sparse->label[r] != binary->positive)
-            return ps_fail(error, PS_ERR_DATA, "example %llu has the label %g, which is neither %g nor %g",
-                           (unsigned long long)r + 1, (double)sparse->label[r], (double)binary->negative,
-                           (double)binary->positive);
+            return ps_fail(error, PS_ERR_DATA, "%sexample %llu has the label %g, which is neither %g nor %g",
+                           data_source(sparse->source, source), (unsigned long long)r + 1, (double)sparse->label[r],
+                           (double)binary->negative, (double)binary->positive);
         targets[r] = sparse->label[r] == binary->positive;
     }
     return PS_OK;
@@ -61,9 +66,10 @@ enum ps_err
 ps_sparse_scaling_fit(const struct ps_sparse *sparse, struct ps_scaling *out, struct ps_error *error)
 {
     struct ps_scaling s = {.columns = sparse->columns};
+    char source[DATA_SOURCE_MAX];
 
     if ((s.shift = calloc(2 * sparse->columns, sizeof *s.shift)) == NULL)
-        return ps_fail(error, PS_ERR_NOMEM, "scaling: out of memory");
+        return ps_fail(error, PS_ERR_NOMEM, "%sscaling: out of memory", data_source(sparse->source, source));
     s.factor = s.shift + s.columns;
     for (uint64_t i = 0; i < sparse->entries; i++) {
         float *largest = &s.factor[sparse->column[i]];
@@ -78,9 +84,12 @@ ps_sparse_scaling_fit(const struct ps_sparse *sparse, struct ps_scaling *out, st
 enum ps_err
 ps_sparse_scale(struct ps_sparse *sparse, const struct ps_scaling *scaling, struct ps_error *error)
 {
+    char source[DATA_SOURCE_MAX];
+
     if (sparse->columns != scaling->columns)
-        return ps_fail(error, PS_ERR_INVALID, "scaling: made for %llu columns, the examples have %llu",
-                       (unsigned long long)scaling->columns, (unsigned long long)sparse->columns);
+        return ps_fail(error, PS_ERR_INVALID, "%sscaling: made for %llu columns, the examples have %llu",
+                       data_source(sparse->source, source), (unsigned long long)scaling->columns,
+                       (unsigned long long)sparse->columns);
     for (uint64_t i = 0; i < sparse->entries; i++)
         sparse->value[i] *= scaling->factor[sparse->column[i]];
     return PS_OK;

@@ -74,7 +74,7 @@ ok $? "(which it was)"
 printf '+1 1:1\n-1 1:2\n0 1:3\n' >three.svm
 run --train three.svm --held-out three.svm
 is 1 "$status" "three labels are refused"
-says err 'DATA: there are labels -1, 0 and 1: two classes have two labels'
+says err 'DATA: three.svm: there are labels -1, 0 and 1: two classes have two labels'
 ok $? "with a sentence"
 
 printf '+1 1:1\n-1 x:2\n' >bad.svm
@@ -97,7 +97,7 @@ ok $? "where it is wanted, shards refuse it before the worker takes memory"
 
 printf '+1 1:1\n-1 1:2\n' >two.svm
 run --train two.svm --held-out three.svm
-says err 'DATA: example 3 has the label 0, which is neither -1 nor 1' && ! says out 'examples of'
+says err 'DATA: three.svm: example 3 has the label 0, which is neither -1 nor 1' && ! says out 'examples of'
 ok $? "a held-out label that is neither is told before the training"
 
 run --optimizer adam:learning_rat=1

@@ -48,15 +48,14 @@ digits_load(struct digits_worker *w, struct ps_error *error)
 {
     char path[SHIPPED_PATH_MAX];
     const char *directory = w->options.data != NULL ? w->options.data : shipped_find("digits", path);
-    struct ps_error why;
     enum ps_err err;
 
     if ((err = ps_dataset_load_idx(directory, PS_TRAIN, &w->data, error)) != PS_OK)
         return err;
     if ((err = ps_dataset_load_idx(directory, PS_HELD_OUT, &w->held_out, error)) != PS_OK)
         return err;
-    if (ps_dataset_check_alike(&w->data, &w->held_out, &why) != PS_OK)
-        return ps_fail(error, why.code, "%s: %s", directory, why.text);
+    if ((err = ps_dataset_check_alike(&w->data, &w->held_out, error)) != PS_OK)
+        return err;
     w->train.fingerprint = ps_dataset_fingerprint(&w->data);
     return digits_scale(w, error);
 }

@@ -22,8 +22,8 @@
  * - Files may be gzipped or plain; the first two bytes tell. All of a file is checked when it is read.
  * - A bad file is PS_ERR_DATA with its name and the place: "train-images-idx3-ubyte: byte 4: ..." or "table.csv:12:3:
  *   ..." (line and column, both from 1; the column counts fields). A file that cannot be read is PS_ERR_IO.
- * - Nothing keeps a file open, a name or a hidden state; memory is freed by the _free function of its struct, which
- *   accepts zeroed and freed ones.
+ * - Nothing keeps a file open, or a hidden state; memory is freed by the _free function of its struct, which accepts
+ *   zeroed and freed ones.
  *
  * Parameters:
  *   path   of a file, gzipped or plain
@@ -174,6 +174,7 @@ struct ps_sparse {
     uint32_t *column; /* [entries], below columns, ascending within a row */
     float *value;     /* [entries], finite */
     float *label;     /* [rows], as written: +1, -1, 7, 0.5 */
+    char *source;     /* the file that they are from, for errors; owned; NULL: none */
 };
 
 /* What the first column is called.
@@ -336,6 +337,7 @@ struct ps_dataset {
     uint32_t rank;    /* shape of one example: 8×8 images are rank 2; a network that convolves wants {8, 8, 1} */
     uint64_t dims[8]; /* their product is columns */
     char **names;     /* [columns], owned: of a table's columns; NULL: not known */
+    char *source;     /* the file that they are from, for errors; owned; NULL: none */
 };
 
 /* Which part of a directory's data.
@@ -395,7 +397,7 @@ PS_API enum ps_err ps_dataset_read_csv(const char *path, const struct ps_csv_opt
  *   train     what is trained on
  *   held_out  what is measured with
  * Errors:
- *   PS_ERR_DATA  they differ: says in what
+ *   PS_ERR_DATA  they differ: says in what, and names the held-out file
  * Since: 0.1 */
 PS_API enum ps_err ps_dataset_check_alike(const struct ps_dataset *train, const struct ps_dataset *held_out,
                                           struct ps_error *error) PS_MUST_USE;

@@ -150,7 +150,7 @@ START_TEST(parts_that_differ_are_not_measured_with_each_other)
     ck_assert_int_eq(ps_dataset_check_alike(&train, &same, &error), PS_OK);
     ck_assert_int_eq(ps_dataset_check_alike(&train, &plain, &error), PS_OK);
     ck_assert_int_eq(ps_dataset_check_alike(&train, &turned, &error), PS_ERR_DATA);
-    assert_error(error, PS_ERR_DATA, "feature 1 of the examples to train on is \"a\", of held-out ones \"b\"");
+    assert_error(error, PS_ERR_DATA, "c.csv: feature 1 of the examples to train on is \"a\", of held-out ones \"b\"");
     ps_dataset_free(&train);
     ps_dataset_free(&same);
     ps_dataset_free(&turned);

@@ -51,6 +51,26 @@ START_TEST(rows_hold_what_their_lines_say)
 }
 END_TEST
 
+START_TEST(what_is_wrong_with_examples_names_their_file)
+{
+    struct ps_scaling scaling = {.columns = 9};
+    struct ps_binary two = {.negative = 0, .positive = 1};
+    struct ps_sparse m;
+    float targets[2];
+    char all[PS_ERROR_TEXT_MAX];
+
+    ck_assert_int_eq(libsvm_parse_text("3 1:5\n3 2:6\n", (struct ps_libsvm_options){0}, &m), PS_OK);
+    snprintf(all, sizeof all, "%s: all 2 labels are 3", data_path("t.svm"));
+    ck_assert_int_eq(ps_binary_fit(&m, &two, &error), PS_ERR_DATA);
+    assert_error(error, PS_ERR_DATA, all);
+    ck_assert_int_eq(ps_binary_targets(&m, &two, targets, &error), PS_ERR_DATA);
+    assert_error(error, PS_ERR_DATA, "t.svm: example 1 has the label 3");
+    ck_assert_int_eq(ps_sparse_scale(&m, &scaling, &error), PS_ERR_INVALID);
+    assert_error(error, PS_ERR_INVALID, "t.svm: scaling: made for 9 columns");
+    ps_sparse_free(&m);
+}
+END_TEST
+
 START_TEST(the_first_column_is_called_as_told_or_as_seen)
 {
     struct ps_sparse m;
@@ -296,6 +316,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(tc, data_dir_make, data_dir_remove);
     tcase_add_test(tc, rows_hold_what_their_lines_say);
+    tcase_add_test(tc, what_is_wrong_with_examples_names_their_file);
     tcase_add_test(tc, the_first_column_is_called_as_told_or_as_seen);
     tcase_add_test(tc, a_held_out_part_has_the_columns_it_is_told);
     tcase_add_test(tc, the_first_column_is_one_for_all_parts);
