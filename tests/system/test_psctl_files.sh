@@ -241,6 +241,28 @@ d = json.load(open(sys.argv[1]))
 assert d["command"] == "restore" and d["error"]["text"]' "$work/out"
 ok $? "and so is one that fails"
 
-eval "$stop"
+# ---- a shard that is gone ----
+
+shard=$(for pid in $(marked); do words "$pid" | grep -qx -- '--shard=1' && echo "$pid"; done)
+# A checkpoint of a clock that no worker reaches waits until the shard is killed; an export asks while it is stopped.
+"$PSCTL" checkpoint --job digits --at-clock 1000000 "$work/models" >"$work/checkpoint" 2>&1 </dev/null &
+waiting=$!
+waits() { "$PSCTL" blocked | grep -q checkpoint; }
+within waits
+ok $? "a checkpoint waits for its clock"
+start=$SECONDS
+kill -STOP "$shard"
+psctl export "$work/gone.safetensors" --job digits
+[ "$status" -eq 1 ] && says err '^psctl: .*shard 1 at .* 5000 ms' && [ $((SECONDS - start)) -lt 60 ]
+ok $? "an export does not wait ten minutes for a shard that hangs"
+kill -KILL "$shard"
+wait "$waiting"
+status=$?
+cp "$work/checkpoint" "$work/err"
+[ "$status" -eq 1 ] && says err '^psctl: shard 1 at .*: lost the connection: .*; it was not back within 5.0 s' &&
+  [ $((SECONDS - start)) -lt 60 ] && [ ! -e "$work/models/clock-1000000" ]
+ok $? "nor a checkpoint for one that has died meanwhile"
+
+eval "$stop" 2>/dev/null
 within none_marked
 done_testing

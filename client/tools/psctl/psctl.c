@@ -100,7 +100,8 @@ psctl_print_answers(const struct psctl *p, const struct shard_answer *answers, u
 int
 psctl_print_error(struct psctl *p, enum query_kind kind, psctl_print_done say)
 {
-    struct shard_question question = {.kind = kind, .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {
+        .kind = kind, .timeout_ms = (int)p->settings.timeout_ms, .work_ms = (int)p->work_ms};
     uint32_t shards = ps_cluster_shards(p->cluster);
     uint32_t first = p->one_shard ? (uint32_t)p->settings.shard : 0, n = p->one_shard ? 1 : shards;
     struct shard_answer *answers;
@@ -356,8 +357,9 @@ main(int argc, char **argv)
     p.words_len = line.len;
     p.one_shard = command_given(&psctl_command, &line, "shard");
     p.at_one_clock = command_given(&psctl_command, &line, "at-clock");
+    p.work_ms = p.settings.timeout_ms;
     if (psctl_is_slow(word) && !command_given(&psctl_command, &line, "timeout"))
-        p.settings.timeout_ms = SLOW_TIMEOUT_MS;
+        p.work_ms = SLOW_TIMEOUT_MS;
     signal(SIGPIPE, SIG_IGN); /* interrupt_reader_gone() */
     status = psctl_run(&p, word);
     ps_cluster_free(cluster);

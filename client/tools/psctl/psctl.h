@@ -2,6 +2,7 @@
 #ifndef CLIENT_TOOLS_PSCTL_PSCTL_H
 #define CLIENT_TOOLS_PSCTL_PSCTL_H
 
+#include "client/tools/psctl/query/lost_shard.h"
 #include "client/tools/psctl/query/query_all.h"
 #include "client/tools/psctl/views/render.h"
 #include "client/tools/shared/printer.h"
@@ -30,8 +31,10 @@ struct psctl_settings {
 
 struct psctl {
     struct psctl_settings settings;
-    const char *command;          /* its name */
+    const char *command; /* its name */
+    int64_t work_ms;     /* of what takes long: saves, checkpoints, restores, imports, waits, each pull of an export */
     bool one_shard, at_one_clock; /* --shard, --at-clock were given */
+    bool restores;                /* the command ends the shards' connections */
     bool ranked;                  /* variables: --top, --by or --variables was */
     char **words;                 /* the command's own */
     int words_len;
@@ -73,10 +76,11 @@ int psctl_need_all(const struct shard_answer *answers, uint32_t n);
 /* The cluster under its own name, which clients that find blocks need; and an observer of a job there. 0, or an exit
  * status. The caller frees, and closes. */
 int psctl_cluster_named(const struct psctl *p, ps_cluster **out);
-int psctl_open_job(const struct psctl *p, const char *job, ps_client **client);
+int psctl_open_job(const struct psctl *p, const char *job, struct lost_shard *lost, ps_client **client);
 
-/* An observer of all shards, for what they do together. */
-enum ps_err psctl_open_all(const struct psctl *p, ps_client **client, struct ps_error *e) PS_MUST_USE;
+/* An observer of all shards, for what they do together. lost: of the long call that follows, begun here. */
+enum ps_err psctl_open_all(const struct psctl *p, struct lost_shard *lost, ps_client **client,
+                           struct ps_error *e) PS_MUST_USE;
 
 /* Print it on standard error; returns the exit status that it means. psctl_usage(): the command line makes no sense. */
 int psctl_failed(const struct ps_error *e);

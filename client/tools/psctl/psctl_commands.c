@@ -167,12 +167,14 @@ static const struct option psctl_options[] = {
      .kind = OPTION_MS,
      .argument = "MS",
      .fallback = "5s",
-     .usual = "5s; save, checkpoint, restore, import, wait: 10m; export: 10m for each variable",
+     .usual =
+         "5s; for the work of save, checkpoint, restore and import, and for wait 10m, of export 10m for each variable",
      .min = 1,
      .max = 24 * 3600 * 1000,
      .offset = FIELD(timeout_ms),
      .help = "how long to wait for a shard, in milliseconds or with ms, s, m; one that refuses the connection is not "
-             "waited for, but with wait"},
+             "waited for, but with wait, and one that is lost in the middle of such work only for 5s, in a restore or "
+             "import for a minute, or for this"},
     {.name = "name",
      .kind = OPTION_NAME,
      .argument = "NAME",

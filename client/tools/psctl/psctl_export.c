@@ -80,15 +80,17 @@ gather_names(const struct psctl *p, const struct shard_answer *answers, uint32_t
 static int
 export_pull_live(const struct psctl *p, const char *job, const struct strlist *names, struct export_report *report)
 {
+    struct lost_shard lost;
     ps_client *client;
     struct ps_error e;
     enum ps_err err;
     int status;
 
-    if ((status = psctl_open_job(p, job, &client)) != EXIT_SUCCESS)
+    if ((status = psctl_open_job(p, job, &lost, &client)) != EXIT_SUCCESS)
         return status;
-    err = export_pull(client, job, names->len, (const char *const *)names->text, p->words[0],
-                      (int)p->settings.timeout_ms, report, &e);
+    err = export_pull(client, job, names->len, (const char *const *)names->text, p->words[0], (int)p->work_ms, report,
+                      &e);
+    err = lost_shard_end(&lost, err, &e);
     ps_client_close(client);
     return err == PS_OK ? EXIT_SUCCESS : psctl_failed(&e);
 }

@@ -41,15 +41,17 @@ static int
 import_run(const struct psctl *p, const struct ps_import_options *options)
 {
     struct ps_import_report report;
+    struct lost_shard lost;
     ps_client *client;
     struct ps_error e;
     enum ps_err err;
 
-    if (psctl_open_all(p, &client, &e) != PS_OK)
+    if (psctl_open_all(p, &lost, &client, &e) != PS_OK)
         return psctl_failed(&e);
     interrupt_signals(client);
-    err = ps_client_import(client, p->words[0], options, (int)p->settings.timeout_ms, &report, &e);
+    err = ps_client_import(client, p->words[0], options, (int)p->work_ms, &report, &e);
     interrupt_signals(NULL);
+    err = lost_shard_end(&lost, err, &e);
     ps_client_close(client);
     if (err == PS_ERR_CANCELLED)
         interrupt_end(e.text, "");
@@ -76,6 +78,7 @@ psctl_import(struct psctl *p)
     struct ps_error e;
     int status;
 
+    p->restores = true;
     if (p->settings.declare != NULL && ps_optimizer_parse(p->settings.declare, &optimizer, &e) != PS_OK)
         return psctl_usage(&e);
     options.declare = p->settings.declare != NULL ? &optimizer : NULL;

@@ -7,6 +7,9 @@
 #include "client/tools/psctl/psctl.h"
 #include "client/tools/psctl/query/report_fields.h"
 #include "client/tools/shared/strlist.h"
+#include "common/core/base/nearest.h"
+
+#define RESTORE_PATIENCE_MS UINT64_C(60000)
 
 /* ---- one that was named ---- */
 
@@ -165,8 +168,25 @@ psctl_cluster_named(const struct psctl *p, ps_cluster **out)
     return status;
 }
 
+/* How long a shard may be away in the middle of a long command: as long as one that is asked may take, and where a
+ * restore ends all connections long enough for that. */
+static enum ps_err
+open_watched(const struct psctl *p, const ps_cluster *cluster, struct ps_client_options *options,
+             struct lost_shard *lost, ps_client **client, struct ps_error *e)
+{
+    uint64_t patience_ms = (uint64_t)p->settings.timeout_ms;
+    enum ps_err err;
+
+    if (p->restores)
+        patience_ms = MAX(patience_ms, RESTORE_PATIENCE_MS);
+    lost_shard_init(lost, options, patience_ms);
+    if ((err = ps_client_open(cluster, options, client, e)) == PS_OK)
+        lost_shard_watch(lost, *client);
+    return err;
+}
+
 int
-psctl_open_job(const struct psctl *p, const char *job, ps_client **client)
+psctl_open_job(const struct psctl *p, const char *job, struct lost_shard *lost, ps_client **client)
 {
     struct ps_client_options options = {
         .observer = 1, .job = job, .transport = PS_TRANSPORT_TCP, .timeout_ms = (int)p->settings.timeout_ms};
@@ -174,17 +194,17 @@ psctl_open_job(const struct psctl *p, const char *job, ps_client **client)
     struct ps_error e;
     int status = psctl_cluster_named(p, &cluster);
 
-    if (status == EXIT_SUCCESS && ps_client_open(cluster, &options, client, &e) != PS_OK)
+    if (status == EXIT_SUCCESS && open_watched(p, cluster, &options, lost, client, &e) != PS_OK)
         status = psctl_failed(&e);
     ps_cluster_free(cluster);
     return status;
 }
 
 enum ps_err
-psctl_open_all(const struct psctl *p, ps_client **client, struct ps_error *e)
+psctl_open_all(const struct psctl *p, struct lost_shard *lost, ps_client **client, struct ps_error *e)
 {
     struct ps_client_options options = {
         .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = (int)p->settings.timeout_ms};
 
-    return ps_client_open(p->cluster, &options, client, e);
+    return open_watched(p, p->cluster, &options, lost, client, e);
 }

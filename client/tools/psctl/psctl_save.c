@@ -47,27 +47,26 @@ print_done(const struct psctl *p, const char *what, const char *dir, const char 
 int
 psctl_checkpoint(struct psctl *p)
 {
-    struct ps_checkpoint_options options = {.job = p->settings.job,
+    char job[PS_NAME_MAX + 1], *name = NULL;
+    struct ps_checkpoint_options options = {.job = job,
                                             .name = p->settings.name,
                                             .at_clock = p->at_one_clock,
                                             .clock = (uint64_t)p->settings.at_clock,
                                             .keep = (uint32_t)p->settings.keep};
-    char job[PS_NAME_MAX + 1], *name = NULL;
+    struct lost_shard lost;
     ps_client *client;
     struct ps_error e;
     enum ps_err err;
     int status;
 
-    if (options.job == NULL) {
-        if ((status = psctl_only_job(p, job)) != EXIT_SUCCESS)
-            return status;
-        options.job = job;
-    }
-    if (psctl_open_all(p, &client, &e) != PS_OK)
+    if ((status = psctl_choose_job(p, job)) != EXIT_SUCCESS)
+        return status;
+    if (psctl_open_all(p, &lost, &client, &e) != PS_OK)
         return psctl_failed(&e);
     interrupt_signals(client);
-    err = ps_client_checkpoint(client, p->words[0], &options, -1, &name, &e);
+    err = ps_client_checkpoint(client, p->words[0], &options, (int)p->work_ms, &name, &e);
     interrupt_signals(NULL);
+    err = lost_shard_end(&lost, err, &e);
     ps_client_close(client);
     if (err == PS_ERR_CANCELLED)
         interrupt_end("nothing of it is left in ", p->words[0]);
@@ -80,13 +79,16 @@ psctl_checkpoint(struct psctl *p)
 int
 psctl_restore(struct psctl *p)
 {
+    struct lost_shard lost;
     ps_client *client;
     struct ps_error e;
     enum ps_err err;
 
-    if (psctl_open_all(p, &client, &e) != PS_OK)
+    p->restores = true;
+    if (psctl_open_all(p, &lost, &client, &e) != PS_OK)
         return psctl_failed(&e);
-    err = ps_client_restore(client, p->words[0], p->settings.job, -1, &e);
+    err = ps_client_restore(client, p->words[0], p->settings.job, (int)p->work_ms, &e);
+    err = lost_shard_end(&lost, err, &e);
     ps_client_close(client);
     if (err != PS_OK)
         return psctl_failed(&e);

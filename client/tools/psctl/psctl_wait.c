@@ -89,8 +89,7 @@ psctl_wait_failed(const struct psctl_wait *w, const struct shard_answer *a)
         (void)ps_fail(&e, a->error.code, "shard %u at %s: %s", a->shard, a->address, a->error.text);
     else
         (void)ps_fail(&e, PS_ERR_TIMEOUT, "shard %u at %s does not answer after %s (--timeout): %s", a->shard,
-                      a->address, units_exact((uint64_t)w->psctl->settings.timeout_ms, units_of_ms, &units),
-                      a->error.text);
+                      a->address, units_exact((uint64_t)w->psctl->work_ms, units_of_ms, &units), a->error.text);
     return psctl_failed(&e);
 }
 
@@ -156,9 +155,8 @@ psctl_wait_pause(void)
 int
 psctl_wait(struct psctl *p)
 {
-    struct psctl_wait wait = {.psctl = p,
-                              .shards = ps_cluster_shards(p->cluster),
-                              .until_ms = monotonic_ms() + (uint64_t)p->settings.timeout_ms};
+    struct psctl_wait wait = {
+        .psctl = p, .shards = ps_cluster_shards(p->cluster), .until_ms = monotonic_ms() + (uint64_t)p->work_ms};
     struct ps_error e;
     int status;
 

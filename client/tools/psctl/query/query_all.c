@@ -1,5 +1,7 @@
 #include "client/tools/psctl/query/query_all.h"
 
+#include "client/tools/psctl/query/lost_shard.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,8 @@ struct query_all {
 
 /* A client of this shard alone: a shard that does not answer must not delay the others. */
 static enum ps_err
-query_all_open(const struct shard_answer *a, int timeout_ms, ps_client **client, struct ps_error *e)
+query_all_open(const struct shard_answer *a, int timeout_ms, struct lost_shard *lost, ps_client **client,
+               struct ps_error *e)
 {
     struct ps_client_options options = {
         .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = timeout_ms};
@@ -27,7 +30,10 @@ query_all_open(const struct shard_answer *a, int timeout_ms, ps_client **client,
 
     if ((err = ps_cluster_from_list(a->address, 1, 0, &cluster, e)) != PS_OK)
         return err;
-    err = ps_client_open(cluster, &options, client, e);
+    if (lost != NULL)
+        lost_shard_init(lost, &options, (uint64_t)timeout_ms);
+    if ((err = ps_client_open(cluster, &options, client, e)) == PS_OK && lost != NULL)
+        lost_shard_watch(lost, *client);
     ps_cluster_free(cluster);
     return err;
 }
@@ -124,7 +130,7 @@ query_all_drain(const struct shard_question *q, ps_client *client, struct shard_
 static enum ps_err
 query_all_save(const struct shard_question *q, ps_client *client, struct shard_answer *a)
 {
-    return ps_client_save(client, 0, q->timeout_ms, &a->saved, &a->error);
+    return ps_client_save(client, 0, q->work_ms, &a->saved, &a->error);
 }
 
 static enum ps_err
@@ -167,11 +173,14 @@ query_all_shard(const struct shard_question *q, struct shard_answer *a)
                                                                   [QUERY_DRAIN] = query_all_drain,
                                                                   [QUERY_SAVE] = query_all_save,
                                                                   [QUERY_EVICT] = query_all_evict};
+    bool slow = q->kind == QUERY_SAVE;
+    struct lost_shard lost;
     ps_client *client;
     enum ps_err err;
 
-    if ((err = query_all_open(a, q->timeout_ms, &client, &a->error)) == PS_OK) {
+    if ((err = query_all_open(a, q->timeout_ms, slow ? &lost : NULL, &client, &a->error)) == PS_OK) {
         err = asks[q->kind](q, client, a);
+        err = slow ? lost_shard_end(&lost, err, &a->error) : err;
         ps_client_close(client);
     }
     a->reached = err == PS_OK;

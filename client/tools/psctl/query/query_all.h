@@ -49,7 +49,8 @@ struct shard_question {
     const char *job;  /* NULL: all */
     uint32_t task;    /* QUERY_EVICT: of the job's worker */
     size_t pings;     /* how many round trips, 1 to QUERY_PINGS_MAX */
-    int timeout_ms;   /* for connecting, and for each answer */
+    int timeout_ms;   /* for connecting, for each answer, and for a shard that is lost to be back */
+    int work_ms;      /* QUERY_SAVE: for the disk */
 };
 
 /* Ask shards first to first + n - 1 of the cluster. Fill answers[n], which answers_free() frees. PS_ERR_NOMEM; errors
