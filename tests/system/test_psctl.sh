@@ -59,6 +59,9 @@ for command in jobs variables workers blocked top; do
   [ "$status" -eq 3 ] && says err '^psctl: the cluster has no job "nobody"; psctl jobs lists' && [ ! -s "$work/out" ] || result=1
 done
 ok "$result" "a job that no shard knows is refused, whatever is asked of it"
+psctl workers --job digist
+[ "$status" -eq 3 ] && says err '^psctl: the cluster has no job "digist"; .*; did you mean digits?'
+ok $? "and the one that was meant is named"
 psctl workers --job digits
 [ "$status" -eq 0 ] && has '^digits 0 0 finished '
 ok $? "--job asks for one job alone"
@@ -494,7 +497,9 @@ usage() {
 }
 
 usage "no question is refused" "expected a command: status, jobs"
-usage "an unknown question is refused" "unknown command 'statos'" statos
+usage "an unknown question is refused, and the one that was meant named" "unknown command 'statos'.*; did you mean status?" statos
+usage "so is an option" "unknown option '--shads'.*; did you mean --shards?" status --shads 127.0.0.1:1
+usage "and a setting, before a shard is asked" "unknown name 'lerning_rate'.*; did you mean learning_rate?" set lerning_rate=1
 usage "two questions are refused" "unexpected 'stats'" status stats
 usage "a bad address is refused with its place" 'shards\[1\]' status --shards 127.0.0.1:1,nonsense
 usage "an option that the question does not take is refused" "--count is not for status" status --count 3
@@ -508,11 +513,24 @@ usage "and not both" "expected either --shard N or --all" drain --shard 0 --all
 usage "a shard that is not in the list is refused" "shards are 0 to 1" drain --shard 2
 unset PSD_SHARDS
 usage "an environment without a cluster is refused" "neither --shards nor TF_CONFIG nor PSD_SHARDS says where the shards are" status
+PSD_TEST_MARK=$mark "$PSD_BIN" --live-dir "$work/usual" --memory 64MiB >"$work/usual.log" 2>&1 </dev/null &
+usual=$!
+psctl wait --timeout 1m
+is 0 "$status" "psctl waits for the shard of a psd without options"
+psctl status
+[ "$status" -eq 0 ] && has '^0 127.0.0.1:7420 serving '
+ok $? "where psd listens by itself psctl looks by itself"
+kill "$usual"
+wait "$usual"
 export TF_CONFIG='{"cluster": '
 usage "a TF_CONFIG that is no JSON is refused with its place" "TF_CONFIG:1:" status
 unset TF_CONFIG
 psctl --help
 [ "$status" -eq 0 ] && says out 'blocked' && says out '--timeout MS'
 ok $? "--help lists questions and options"
+psctl set --help && mv "$work/out" "$work/help"
+psctl help set
+[ "$status" -eq 0 ] && cmp -s "$work/out" "$work/help" && says out '^usage: psctl set '
+ok $? "help and a command is its --help"
 
 done_testing

@@ -9,13 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/tools/psctl/assignment.h"
 #include "client/tools/psctl/psctl_commands.h"
 #include "client/tools/shared/interrupt.h"
-#include "client/tools/shared/strlist.h"
 #include "client/tools/shared/terminal.h"
 #include "common/cli/streams.h"
-#include "common/core/cluster/tfconfig.h"
-#include "common/system/environment.h"
 
 #define SLOW_TIMEOUT_MS (10 * 60 * 1000) /* of commands that wait for disks or starts, unless --timeout is given */
 
@@ -140,71 +138,16 @@ psctl_tls(const struct psctl_settings *s)
     return true;
 }
 
-/* "host:port,host:port" */
-static char *
-psctl_join(const struct tf_addresses *list)
-{
-    size_t size = 1;
-    char *text, *at;
-
-    for (uint32_t i = 0; i < list->len; i++)
-        size += strlen(list->text[i]) + 1;
-    text = at = strlist_alloc(NULL, size, 1);
-    *at = '\0';
-    for (uint32_t i = 0; i < list->len; i++)
-        at += sprintf(at, "%s%s", i > 0 ? "," : "", list->text[i]);
-    return text;
-}
-
-/* The shards of a TF_CONFIG without a task: it describes the cluster, and psctl is none of its processes. NULL:
- * TF_CONFIG is not like that, or lists none. */
-static char *
-psctl_listed_shards(void)
-{
-    const char *json = getenv("TF_CONFIG");
-    struct tf_config config = {0};
-    char *list = NULL;
-    bool task;
-
-    if (!environment_has("TF_CONFIG"))
-        return NULL;
-    if (tf_config_parse_cluster(json, &config, &task, NULL) == PS_OK && !task)
-        list = psctl_join(&config.jobs[TF_PS]);
-    tf_config_finish(&config);
-    return list;
-}
-
-static enum ps_err
-psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps_error *e)
-{
-    enum ps_err err;
-    char *listed;
-
-    *out = NULL;
-    if (settings->shards != NULL)
-        return ps_cluster_from_list(settings->shards, 1, 0, out, e);
-    if (!environment_has("TF_CONFIG") && !environment_has("PSD_SHARDS"))
-        return ps_fail(e, PS_ERR_INVALID, "neither --shards nor TF_CONFIG nor PSD_SHARDS says where the shards are");
-    listed = psctl_listed_shards();
-    if (listed == NULL)
-        err = ps_cluster_from_env(out, e);
-    else
-        err = *listed == '\0' ? PS_OK : ps_cluster_from_list(listed, 1, 0, out, e);
-    free(listed);
-    if (err != PS_OK || (*out != NULL && ps_cluster_shards(*out) > 0))
-        return err;
-    ps_cluster_free(*out);
-    *out = NULL;
-    return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.ps: missing; it lists the addresses of the psd shards");
-}
-
 /* The arguments that each command takes. */
 static enum ps_err
-psctl_check_words(enum psctl_word word, const struct command_line *line, struct ps_error *e)
+psctl_check_words(enum psctl_word word, const struct command_line *line, const char *variables, struct ps_error *e)
 {
+    struct assignments assignments;
     uint32_t worker;
 
     switch (word) {
+    case WORD_SET:
+        return assignments_parse(line->words, line->len, variables, &assignments, e);
     case WORD_CHECKPOINT:
     case WORD_RESTORE:
     case WORD_REPLAY:
@@ -240,7 +183,7 @@ psctl_check(const struct psctl_settings *s, const struct command_line *line, str
         return ps_fail(e, PS_ERR_INVALID, "export: --from-checkpoint goes without --job: a checkpoint is of one job");
     if (s->check && (s->json || s->watch_ms > 0))
         return ps_fail(e, PS_ERR_INVALID, "--check goes with neither --json nor --watch");
-    return psctl_check_words(word, line, e);
+    return psctl_check_words(word, line, s->variables, e);
 }
 
 /* trace asks only the shards that are named when it is given files. */
@@ -340,14 +283,14 @@ main(int argc, char **argv)
         setenv("PSD_TOKEN_FILE", p.settings.token_file, 1);
     }
     word = (enum psctl_word)(line.command - psctl_commands);
-    if (psctl_queries_shards(word, &p.settings, &line))
-        err = psctl_cluster(&p.settings, &cluster, &e);
-    if (err != PS_OK)
-        return psctl_usage(&e);
     if (!psctl_tls(&p.settings)) {
         (void)ps_fail(&e, PS_ERR_NOMEM, "out of memory");
         return psctl_failed(&e);
     }
+    if (psctl_queries_shards(word, &p.settings, &line))
+        err = psctl_cluster(&p.settings, word != WORD_WAIT, &cluster, &e);
+    if (err != PS_OK)
+        return psctl_usage(&e);
     p.cluster = cluster;
     p.command = line.command->name;
     json_of = p.settings.json ? p.command : NULL;

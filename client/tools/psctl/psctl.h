@@ -15,6 +15,9 @@ enum {
     STATUS_REFUSED = 3 /* a shard refused */
 };
 
+/* Asked where neither an option nor the environment names the shards: psd's own default. */
+#define PSCTL_USUAL_SHARD "127.0.0.1:7420"
+
 /* The job of psctl bench. It stays when that is over, and is ignored where no job is named. */
 #define PSCTL_BENCH_JOB "psctl-bench"
 
@@ -72,6 +75,11 @@ int psctl_choose_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
 
 /* 0, or the exit status for the first shard that was not reached, which was then printed. */
 int psctl_need_all(const struct shard_answer *answers, uint32_t n);
+
+/* The shards that psctl asks. must_be: where nothing names any, psd's own address is asked whether one is there, and
+ * PS_ERR_INVALID says that none is. */
+enum ps_err psctl_cluster(const struct psctl_settings *settings, bool must_be, ps_cluster **out,
+                          struct ps_error *e) PS_MUST_USE;
 
 /* The cluster under its own name, which clients that find blocks need; and an observer of a job there. 0, or an exit
  * status. The caller frees, and closes. */

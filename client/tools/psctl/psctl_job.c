@@ -13,6 +13,30 @@
 
 /* ---- one that was named ---- */
 
+/* "the cluster has no job "digit"; psctl jobs lists those that it has; did you mean digits?" */
+static int
+refuse_unknown(const struct psctl *p)
+{
+    struct shard_question question = {.queries = QUERY_BIT(PS_QUERY_JOBS), .timeout_ms = (int)p->settings.timeout_ms};
+    struct nearest nearest = nearest_to(p->settings.job);
+    uint32_t n = ps_cluster_shards(p->cluster);
+    struct shard_answer *answers = NULL;
+    struct report_entry *jobs = NULL;
+    char meant[NEAREST_TEXT_MAX];
+    struct ps_error e;
+    size_t len = 0;
+
+    if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) == PS_OK)
+        jobs = report_entries_gather(answers, n, "job", &len);
+    for (size_t i = 0; jobs != NULL && i < len; i++)
+        nearest_offer(&nearest, field_text(jobs[i].report, "name"));
+    (void)ps_fail(&e, PS_ERR_NOT_FOUND, "the cluster has no job \"%s\"; psctl jobs lists those that it has%s",
+                  p->settings.job, nearest_text(&nearest, "", meant));
+    free(jobs);
+    answers_free(answers, n);
+    return psctl_failed(&e);
+}
+
 int
 psctl_know_job(const struct psctl *p)
 {
@@ -33,9 +57,7 @@ psctl_know_job(const struct psctl *p)
     answers_free(answers, n);
     if (known > 0 || reached < n) /* the one that does not answer may know it */
         return EXIT_SUCCESS;
-    (void)ps_fail(&e, PS_ERR_NOT_FOUND, "the cluster has no job \"%s\"; psctl jobs lists those that it has",
-                  p->settings.job);
-    return psctl_failed(&e);
+    return refuse_unknown(p);
 }
 
 /* ---- the only one ---- */

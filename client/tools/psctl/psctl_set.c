@@ -65,12 +65,9 @@ psctl_set(struct psctl *p)
 
     if (assignments_parse(p->words, p->words_len, p->settings.variables, &a, &e) != PS_OK)
         return psctl_usage(&e);
-    a.setting.job = p->settings.job;
-    if (a.setting.job == NULL) {
-        if ((status = psctl_only_job(p, job)) != EXIT_SUCCESS)
-            return status;
-        a.setting.job = job;
-    }
+    if ((status = psctl_choose_job(p, job)) != EXIT_SUCCESS)
+        return status;
+    a.setting.job = job;
     a.setting.force = p->settings.force;
     if (set_change(p, &a.setting, &variables, &e) != PS_OK)
         return psctl_failed(&e);
