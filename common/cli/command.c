@@ -66,13 +66,21 @@ begins_with_digit(const char *word)
     return word != NULL && word[0] != '\0' && strchr("0123456789", word[0]) != NULL;
 }
 
-const char *
-command_meant(const struct command *c, const char *name, const char *before, char out[NEAREST_TEXT_MAX])
+static struct nearest
+command_nearest(const struct command *c, const char *name)
 {
     struct nearest nearest = nearest_to(name);
 
     for (size_t i = 0; i < c->options_len; i++)
         nearest_offer(&nearest, c->options[i].name);
+    return nearest;
+}
+
+const char *
+command_meant(const struct command *c, const char *name, const char *before, char out[NEAREST_TEXT_MAX])
+{
+    struct nearest nearest = command_nearest(c, name);
+
     return nearest_text(&nearest, before, out);
 }
 
@@ -81,10 +89,24 @@ refuse_option(const struct command *c, const char *word, struct ps_error *e)
 {
     const char *begin = word + strspn(word, "-");
     char name[NEAREST_NAME_MAX + 2], meant[NEAREST_TEXT_MAX];
+    struct nearest nearest;
 
     snprintf(name, sizeof name, "%.*s", (int)strcspn(begin, "="), begin);
+    nearest = command_nearest(c, name);
+    for (size_t i = 0; i < COMMAND_OWN; i++)
+        nearest_offer(&nearest, command_own[i].name);
     return ps_fail(e, PS_ERR_INVALID, "unknown option '%.128s'; %s --help lists them%s", word, c->name,
-                   command_meant(c, name, "--", meant));
+                   nearest_text(&nearest, "--", meant));
+}
+
+/* NULL: there is no such command. */
+static const struct subcommand *
+command_called(const struct command *c, const char *word)
+{
+    for (size_t i = 0; i < c->commands_len; i++)
+        if (strcmp(c->commands[i].name, word) == 0)
+            return &c->commands[i];
+    return NULL;
 }
 
 /* An option and, when its value is the next word, that too. */
@@ -95,8 +117,11 @@ walk_option(struct command_walk *w)
     const char *word = w->argv[w->at], *equals = strchr(word, '='), *value = equals != NULL ? equals + 1 : NULL;
     const struct option *o = NULL;
 
-    if (command_asks(word, &w->line->asked))
+    if (command_asks(word, &w->line->asked)) {
+        if (w->line->command == NULL && w->at + 1 < w->argc)
+            w->line->command = command_called(c, w->argv[w->at + 1]); /* "psctl --help set" */
         return PS_OK;
+    }
     if (word[1] == '-')
         o = command_find(c, word + 2, strcspn(word + 2, "="));
     if (o == NULL)
@@ -138,13 +163,10 @@ walk_command(struct command_walk *w, const char *word)
     const struct command *c = w->command;
     char what[128], meant[NEAREST_TEXT_MAX];
 
-    for (size_t i = 0; i < c->commands_len; i++) {
-        if (strcmp(c->commands[i].name, word) == 0) {
-            w->line->command = &c->commands[i];
-            return PS_OK;
-        }
+    if ((w->line->command = command_called(c, word)) != NULL)
+        return PS_OK;
+    for (size_t i = 0; i < c->commands_len; i++)
         nearest_offer(&nearest, c->commands[i].name);
-    }
     if (!w->help && strcmp(word, "help") == 0) {
         w->help = true;
         return PS_OK;
@@ -164,7 +186,12 @@ walk_word(struct command_walk *w)
     if (c->commands_len > 0 && line->command == NULL)
         return walk_command(w, word);
     if (c->commands_len > 0 && (w->help || line->command->operands == NULL))
-        return ps_fail(w->e, PS_ERR_INVALID, "unexpected '%.64s' after '%s'", word, line->command->name);
+        return ps_fail(w->e, PS_ERR_INVALID, "unexpected '%.64s' after '%s'; %s help %s says what it takes", word,
+                       line->command->name, c->name, line->command->name);
+    if (c->commands_len == 0 && c->operands == NULL && strcmp(word, "help") == 0) {
+        line->asked = COMMAND_HELP;
+        return PS_OK;
+    }
     if (c->commands_len == 0 && c->operands == NULL)
         return ps_fail(w->e, PS_ERR_INVALID, "unexpected '%.64s': %s takes options alone, see %s --help", word, c->name,
                        c->name);

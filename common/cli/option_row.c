@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/nearest.h"
 #include "common/core/base/number.h"
 #include "common/core/base/units.h"
 #include "common/core/cluster/address.h"
@@ -53,19 +54,25 @@ option_limit(const struct option *o, int64_t limit, struct units *out)
     return out->text;
 }
 
+static const char *
+option_unit_list(enum option_kind kind)
+{
+    return kind == OPTION_SIZE ? "KiB, MiB, GiB, TiB" : kind == OPTION_US ? "us, ms, s, m" : "ms, s, m, h, d";
+}
+
 /* What a number alone is, in words. */
 static const char *
 option_bare_is(enum option_kind kind)
 {
     switch (kind) {
     case OPTION_SIZE:
-        return "bytes (units: KiB, MiB, GiB, TiB)";
+        return "bytes";
     case OPTION_SECONDS:
-        return "seconds (units: ms, s, m, h, d)";
+        return "seconds";
     case OPTION_MS:
-        return "milliseconds (units: ms, s, m, h, d)";
+        return "milliseconds";
     default:
-        return "microseconds (units: us, ms, s, m)";
+        return "microseconds";
     }
 }
 
@@ -89,8 +96,8 @@ option_store_whole(const struct value *v, int64_t value, int64_t *out)
         snprintf(what, sizeof what, "%s%s from %s to %s", zero, nouns[o->kind], option_limit(o, o->min, &low),
                  option_limit(o, o->max, &high));
     if (option_units(o->kind) != NULL && v->text[strspn(v->text, "0123456789.")] == '\0')
-        return ps_fail(v->e, PS_ERR_INVALID, "%s: expected %s, got '%.128s', which without a unit is %s", v->called,
-                       what, v->text, option_bare_is(o->kind));
+        return ps_fail(v->e, PS_ERR_INVALID, "%s: expected %s, got '%.128s', which without a unit is %s (units: %s)",
+                       v->called, what, v->text, option_bare_is(o->kind), option_unit_list(o->kind));
     return option_expected_error(v, what);
 }
 
@@ -121,7 +128,8 @@ option_store_quantity(const struct value *v, int64_t *out)
     uint64_t value;
 
     if (!units_parse(v->text, option_units(kind), bare[kind], &value))
-        return option_expected_error(v, what[kind]);
+        return ps_fail(v->e, PS_ERR_INVALID, "%s: expected %s, got '%.128s' (units: %s)", v->called, what[kind],
+                       v->text, option_unit_list(kind));
     return option_store_whole(v, (int64_t)value, out);
 }
 
@@ -162,14 +170,19 @@ static enum ps_err
 option_store_choice(const struct value *v, int *out)
 {
     const struct option_choice *chosen = option_choose(v->option, v->text);
-    char what[256] = "one of";
+    char what[256] = "one of", meant[NEAREST_TEXT_MAX];
+    struct nearest nearest = nearest_to(v->text);
 
-    for (const struct option_choice *c = v->option->choices; chosen == NULL && c->name != NULL; c++)
+    if (chosen != NULL) {
+        *out = chosen->value;
+        return PS_OK;
+    }
+    for (const struct option_choice *c = v->option->choices; c->name != NULL; c++) {
         snprintf(what + strlen(what), sizeof what - strlen(what), "%s %s", c == v->option->choices ? "" : ",", c->name);
-    if (chosen == NULL)
-        return option_expected_error(v, what);
-    *out = chosen->value;
-    return PS_OK;
+        nearest_offer(&nearest, c->name);
+    }
+    return ps_fail(v->e, PS_ERR_INVALID, "%s: expected %s, got '%.128s'%s", v->called, what, v->text,
+                   nearest_text(&nearest, "", meant));
 }
 
 static enum ps_err

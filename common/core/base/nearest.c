@@ -1,9 +1,16 @@
 #include "common/core/base/nearest.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/core/base/base.h"
+
+static bool
+nearest_same(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
 
 size_t
 nearest_distance(const char *a, const char *b)
@@ -18,12 +25,23 @@ nearest_distance(const char *a, const char *b)
 
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            row[j] = MIN(MIN(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+            row[j] = MIN(MIN(above[j], row[j - 1]) + 1, above[j - 1] + !nearest_same(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && nearest_same(a[i - 1], b[j - 2]) && nearest_same(a[i - 2], b[j - 1]))
                 row[j] = MIN(row[j], two_above[j - 2] + 1);
         }
     }
     return rows[n % 3][m];
+}
+
+/* "lr" for learning_rate. */
+static bool
+nearest_is_initials(const char *word, const char *name)
+{
+    for (; *word != '\0' && *name != '\0' && nearest_same(*word, *name); word++) {
+        name += strcspn(name, "_-");
+        name += strspn(name, "_-");
+    }
+    return *word == '\0' && *name == '\0';
 }
 
 /* One mistake in a short word, more in a longer one, or the beginning of the name alone. */
@@ -45,6 +63,8 @@ nearest_offer(struct nearest *n, const char *name)
     distance = nearest_distance(n->word, name);
     if (len >= 3 && strncmp(n->word, name, len) == 0)
         distance = 1;
+    if (nearest_is_initials(n->word, name))
+        distance = 0;
     if (distance >= n->distance)
         return;
     n->distance = distance;

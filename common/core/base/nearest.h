@@ -7,7 +7,7 @@
 #define NEAREST_NAME_MAX 64 /* longer names are near to none */
 
 /* Letters that are added, left out, replaced, or swapped with their neighbour: optimal string alignment (Damerau,
- * 1964). Neither is longer than NEAREST_NAME_MAX. */
+ * 1964); capital ones are as small ones. Neither is longer than NEAREST_NAME_MAX. */
 size_t nearest_distance(const char *a, const char *b);
 
 /* The search for the nearest of several names, one after the other. */
@@ -17,6 +17,7 @@ struct nearest {
     size_t distance;
 };
 
+/* A name is also near that begins with the word, or of whose parts the word is the initials: "lr", learning_rate. */
 struct nearest nearest_to(const char *word);
 void nearest_offer(struct nearest *n, const char *name); /* borrowed */
 

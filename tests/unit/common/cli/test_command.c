@@ -315,6 +315,14 @@ START_TEST(help_and_a_subcommand_is_its_help)
     ck_assert(p.line.asked == COMMAND_HELP && p.line.command == &subcommands[1]);
     ck_assert_int_eq(command_parse_words(&several, &p, "help"), PS_OK);
     ck_assert(p.line.asked == COMMAND_HELP && p.line.command == NULL);
+    ck_assert_int_eq(command_parse_words(&several, &p, "--help show"), PS_OK);
+    ck_assert(p.line.asked == COMMAND_HELP && p.line.command == &subcommands[1]);
+    ck_assert_int_eq(command_parse_words(&several, &p, "-h nonsense"), PS_OK);
+    ck_assert(p.line.asked == COMMAND_HELP && p.line.command == NULL);
+    ck_assert_int_eq(command_parse_words(&bare, &p, "help"), PS_OK);
+    ck_assert(p.line.asked == COMMAND_HELP);
+    ck_assert_int_eq(command_parse_words(&words, &p, "help"), PS_OK);
+    ck_assert(p.line.asked == COMMAND_RUN && p.line.len == 1); /* a word like another */
     ck_assert_int_eq(command_parse_words(&several, &p, "show help"), PS_OK);
     ck_assert(p.line.asked == COMMAND_RUN && p.line.len == 1); /* a word like another */
 }
@@ -331,6 +339,8 @@ static const struct command_mistake bad[] = {
     {&words, "-x", "unknown option '-x'"},
     {&words, "-loud", "unknown option '-loud'"},
     {&words, "--work 2", "unknown option '--work'"},
+    {&words, "--hlep", "unknown option '--hlep'; tool --help lists them; did you mean --help?"},
+    {&words, "-version", "unknown option '-version'; tool --help lists them; did you mean --version?"},
     {&words, "--loud=yes", "--loud takes no value"},
     {&words, "--help=yes", "unknown option '--help=yes'"},
     {&words, "--workers", "--workers: expected a value (N) after it"},
@@ -353,7 +363,8 @@ static const struct command_mistake bad[] = {
     {&words, "--spin long", "--spin: expected a time such as 50us, got 'long'"},
     {&words, "--spin 2s", "--spin: expected a time from 0 to 1s, got '2s'"},
     {&words, "--memory lots", "--memory: expected a size such as 64MiB, got 'lots'"},
-    {&words, "--memory 5s", "--memory: expected a size such as 64MiB, got '5s'"},
+    {&words, "--memory 5s", "--memory: expected a size such as 64MiB, got '5s' (units: KiB, MiB, GiB, TiB)"},
+    {&words, "--wait 5sec", "--wait: expected a time such as 5s or 500ms, got '5sec' (units: ms, s, m, h, d)"},
     {&words, "--memory 99999999TiB", "--memory: expected a size such as 64MiB, got '99999999TiB'"},
     {&words, "--memory 1MiB", "--memory: expected a size of at least 8MiB, got '1MiB'"},
     {&words, "--mode 888", "--mode: expected a mode such as 0660, got '888'"},
@@ -363,6 +374,7 @@ static const struct command_mistake bad[] = {
     {&words, "--share 1.1", "--share: expected a number from 0 to 1, got '1.1'"},
     {&words, "--margin -2", "--margin: expected a number of at least -1, got '-2'"},
     {&words, "--color loud", "--color: expected one of auto, always, never, got 'loud'"},
+    {&words, "--color nevr", "--color: expected one of auto, always, never, got 'nevr'; did you mean never?"},
     {&words, "--name=", "--name: it may not be empty"},
     {&words, "--file=", "--file: it may not be empty"},
     {&words, "--directory=", "--directory: it may not be empty"},
@@ -377,7 +389,7 @@ static const struct command_mistake bad[] = {
     {&several, "--loud", "expected a command: list, show or stop"},
     {&several, "lost", "unknown command 'lost', it is one of: list, show or stop; did you mean list?"},
     {&several, "help lost", "unknown command 'lost', it is one of: list, show or stop; did you mean list?"},
-    {&several, "help list all", "unexpected 'all' after 'list'"},
+    {&several, "help list all", "unexpected 'all' after 'list'; tool help list says what it takes"},
     {&several, "help help", "unknown command 'help'"},
     {&several, "list all", "unexpected 'all' after 'list'"},
     {&several, "stop --quiet", "--quiet is not for stop; it is for: list show"},

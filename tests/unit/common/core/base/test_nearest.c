@@ -46,6 +46,8 @@ START_TEST(the_nearest_name_is_the_one_that_was_meant)
                {"chekpiont", "checkpoint"},
                {"check", "checkpoint"},
                {"shads", "shards"},
+               {"SET", "set"},
+               {"lr", "learning_rate"},
                {"statsu", "status"},
                {"", NULL},
                {"x", NULL},
