@@ -14,6 +14,7 @@
 #include "client/tools/psrun/agent.h"
 #include "client/tools/psrun/host_setup.h"
 #include "client/tools/psrun/launch_plan.h"
+#include "client/tools/psrun/program_file.h"
 #include "client/tools/psrun/run.h"
 #include "client/tools/psrun/supervisor.h"
 #include "common/cli/streams.h"
@@ -126,6 +127,38 @@ psrun_work_dir(const struct psrun_options *settings, const struct host_assignmen
     return NULL;
 }
 
+/* The workers' PATH; NULL: there is none. */
+static const char *
+psrun_workers_path(const struct option_list *env)
+{
+    const char *path = getenv("PATH");
+
+    for (size_t i = 0; i < env->len; i++)
+        if (strncmp(env->text[i], "PATH=", 5) == 0)
+            path = env->text[i] + 5;
+    return path;
+}
+
+/* 0, or the exit status where the workers' program is not on this machine, which was printed: before shards start. */
+static int
+psrun_check_program(const struct launch_plan *plan)
+{
+    const char *program = plan->program[0];
+    char remedy[PATH_MAX];
+    uint32_t worker = 0;
+    int failure;
+
+    while (worker < plan->assigned.workers && launch_plan_worker(plan, worker)->remote)
+        worker++;
+    if (worker == plan->assigned.workers)
+        return 0;
+    if ((failure = program_file_check(program, plan->work_dir, psrun_workers_path(&plan->settings->env))) == 0)
+        return 0;
+    fprintf(stderr, "psrun: worker %u could not be started: %s: %s%s\n", worker, program, strerror(failure),
+            program_file_remedy(program, plan->work_dir, failure, remedy, sizeof remedy));
+    return failure == ENOENT ? 127 : 126;
+}
+
 static int
 psrun_run(const struct psrun_options *settings, struct host_assignment *deal, char *const *program, const char *exe)
 {
@@ -133,7 +166,7 @@ psrun_run(const struct psrun_options *settings, struct host_assignment *deal, ch
         .settings = settings, .assigned = *deal, .program = program, .cpus = cgroup_cores(), .dir = ""};
     struct strlist candidates = {0}, carried = {0};
     char work_dir[PATH_MAX], trace_dir[PATH_MAX], *token;
-    int status = EXIT_FAILURE;
+    int status = EXIT_FAILURE, failure = 0;
     struct ps_error e;
 
     if (host_setup_token(!deal->given, &token, &e) != PS_OK) { /* shards that run already have their own, or none */
@@ -149,14 +182,15 @@ psrun_run(const struct psrun_options *settings, struct host_assignment *deal, ch
         plan.trace_dir = trace_dir;
     if ((plan.work_dir = psrun_work_dir(settings, deal, work_dir)) != NULL &&
         (deal->given || !psrun_runs_here(deal->tasks, deal->shards) ||
-         (plan.psd = psrun_find_psd(&candidates)) != NULL))
+         (plan.psd = psrun_find_psd(&candidates)) != NULL) &&
+        (failure = psrun_check_program(&plan)) == 0)
         status = run_plan(&plan, exe);
     strlist_free(&candidates);
     strlist_free(&carried);
     if (token != NULL)
         explicit_bzero(token, strlen(token));
     free(token);
-    return status;
+    return failure != 0 ? failure : status;
 }
 
 int
