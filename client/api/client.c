@@ -254,8 +254,8 @@ wait_joined(ps_client *c, uint64_t timeout_ms, struct ps_error *e)
             continue; /* the loop's clock is ahead by a part of a millisecond */
         if (!notice_wait_goes_on(&part, now))
             break;
-        if (c->notices && core_join_error(c->core, now - part.begun_ms, &so_far) != PS_OK)
-            notice_print(c->options.job, c->task, &so_far);
+        if (c->waits_for_shards && !c->options.quiet && core_join_error(c->core, now - part.begun_ms, &so_far) != PS_OK)
+            notice_print_wait(c->options.job, c->task, &so_far);
     }
     if (core_joined(c->core))
         return PS_OK;

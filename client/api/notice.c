@@ -23,6 +23,15 @@ notice_print(const char *what, long task, const struct ps_error *e)
 }
 
 void
+notice_print_wait(const char *what, long task, const struct ps_error *e)
+{
+    struct ps_error waiting = *e;
+
+    snprintf(waiting.text, sizeof waiting.text, "%.*s; still waiting", PS_ERROR_TEXT_MAX - 32, e->text);
+    notice_print(what, task, &waiting);
+}
+
+void
 notice_wait_begin(struct notice_wait *w, uint64_t now_ms, uint64_t timeout_ms)
 {
     *w = (struct notice_wait){.begun_ms = now_ms, .next_ms = now_ms + NOTICE_FIRST_MS, .end_ms = now_ms + timeout_ms};

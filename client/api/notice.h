@@ -1,4 +1,4 @@
-/* What a program without on_event is shown: a line on stderr for each thing that no call reports. */
+/* What a program is shown: a line on stderr for each long wait and, without on_event, for what no call reports. */
 #ifndef CLIENT_API_NOTICE_H
 #define CLIENT_API_NOTICE_H
 
@@ -13,6 +13,9 @@
 
 /* "psclient: what worker 3: text". task < 0: no worker. One write, so that lines of several processes do not mix. */
 void notice_print(const char *what, long task, const struct ps_error *e);
+
+/* The same of a wait that goes on. */
+void notice_print_wait(const char *what, long task, const struct ps_error *e);
 
 /* A wait that is cut into parts, each twice as long as the one before. */
 struct notice_wait {

@@ -110,7 +110,7 @@ form_wait(ps_group *g)
             continue;
         ps_error_set(&so_far, PS_ERR_TIMEOUT, "waited %llu ms for the other workers of this group",
                      (unsigned long long)(uv_now(&g->loop) - part.begun_ms));
-        notice_print(g->options.name, ps_cluster_task(g->cluster), &so_far);
+        notice_print_wait(g->options.name, ps_cluster_task(g->cluster), &so_far);
     }
 }
 

@@ -337,9 +337,17 @@ lines_of(void (*body)(const char *addresses), const char *addresses)
 }
 
 static void
+pass_over(void *arg, const struct ps_error *event)
+{
+    (void)arg;
+    (void)event;
+}
+
+/* A program with on_event is shown the wait as others are: it has no call that would say it before its end. */
+static void
 wait_for_shards(const char *addresses)
 {
-    struct ps_client_options o = {.timeout_ms = 2200, .job = "digits"};
+    struct ps_client_options o = {.timeout_ms = 2200, .job = "digits", .on_event = pass_over};
     ps_cluster *cluster;
     ps_client *c;
 
@@ -356,6 +364,7 @@ START_TEST(a_wait_for_shards_is_one_line_unless_quiet)
 
     ck_assert_msg(strncmp(text, line, strlen(line)) == 0, "%s", text);
     ck_assert_msg(strstr(text, "shard 0 at 127.0.0.1:1") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "; still waiting") != NULL, "%s", text);
     ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
 }
 END_TEST

@@ -112,9 +112,9 @@ struct ps_client_options {
      * drains (DRAINING), came back older (ROLLED_BACK: ps_client_rolled_back() has the counts) or was restored from a
      * checkpoint (RESTORED). Each shard reports for itself, so an event of a worker comes once from each. What ends
      * this client (FENCED, its own lease, ...) comes from its calls instead. The error is valid during the call, which
-     * must not call into the client. NULL: each is a line on stderr ("psclient: JOB worker N: ..."), and so is a wait
-     * for shards in ps_client_open() and ps_client_rejoin() that has taken 2 seconds, 4, 8 and so on. An observer
-     * prints nothing. */
+     * must not call into the client. NULL: each is a line on stderr ("psclient: JOB worker N: ..."). With on_event or
+     * without, so is a wait for shards in ps_client_open() and ps_client_rejoin() that has taken 2 seconds, 4, 8 and so
+     * on. An observer prints nothing. */
     void (*on_event)(void *arg, const struct ps_error *event);
     void *on_event_arg;
     int quiet; /* nonzero: no such lines */
