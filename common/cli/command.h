@@ -13,7 +13,8 @@
  *
  * Options are written "--name VALUE" or "--name=VALUE"; "--" ends them. Every program also knows --help (-h), --version
  * and, for the build, --man and --completion=bash|zsh; "tool help NAME" and "tool --help NAME", where there are
- * subcommands, are "tool NAME --help"; "tool help", where there are no words at all, is "tool --help". Pure, but for what is written to a stream. */
+ * subcommands, are "tool NAME --help"; "tool help", where there are no words at all, is "tool --help". Pure, but for
+ * what is written to a stream. */
 #ifndef COMMON_CLI_COMMAND_H
 #define COMMON_CLI_COMMAND_H
 

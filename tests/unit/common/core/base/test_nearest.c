@@ -38,22 +38,11 @@ START_TEST(the_nearest_name_is_the_one_that_was_meant)
 {
     static const struct {
         const char *word, *name;
-    } all[] = {{"ste", "set"},
-               {"staus", "status"},
-               {"sahrds", "shards"},
-               {"lerningrate", "learning_rate"},
-               {"mem", "memory"},
-               {"chekpiont", "checkpoint"},
-               {"check", "checkpoint"},
-               {"shads", "shards"},
-               {"SET", "set"},
-               {"lr", "learning_rate"},
-               {"statsu", "status"},
-               {"", NULL},
-               {"x", NULL},
-               {"frobnicate", NULL},
-               {"xyz", NULL},
-               {"quota", NULL}};
+    } all[] = {
+        {"ste", "set"},    {"staus", "status"},         {"sahrds", "shards"},    {"lerningrate", "learning_rate"},
+        {"mem", "memory"}, {"chekpiont", "checkpoint"}, {"check", "checkpoint"}, {"shads", "shards"},
+        {"SET", "set"},    {"lr", "learning_rate"},     {"statsu", "status"},    {"", NULL},
+        {"x", NULL},       {"frobnicate", NULL},        {"xyz", NULL},           {"quota", NULL}};
     char longest[200], out[NEAREST_TEXT_MAX];
     struct nearest n;
 
