@@ -235,7 +235,7 @@ tell_alive(void *arg, const char *file, struct ps_error *e)
 }
 
 static enum ps_err
-restore_requests_hand_over(struct daemon *d, const char *dir, const char *job, struct ps_error *e)
+restore_requests_hand_over(struct daemon *d, const char *dir, const char *job, uint64_t by, struct ps_error *e)
 {
     struct shard_event event = {.kind = SHARD_RESTORE};
     uint64_t reported_ns = 0;
@@ -245,6 +245,7 @@ restore_requests_hand_over(struct daemon *d, const char *dir, const char *job, s
     log_line(LOG_LEVEL_INFO, "verifying checkpoint dir=\"%s\"", dir);
     if ((err = open_source(dir, job, NULL, &event.restore, e)) != PS_OK)
         return err;
+    event.restore->by = by;
     if ((err = restore_verify(event.restore, &patience, e)) != PS_OK) {
         event.restore->close(event.restore);
         return err;
@@ -255,30 +256,56 @@ restore_requests_hand_over(struct daemon *d, const char *dir, const char *job, s
 
 /* --restore: the real path, so that a start that continues it finds the same directory, wherever `latest` points. */
 static enum ps_err
-give_option(struct daemon *d, struct ps_error *e)
+give_option(struct daemon *d, uint64_t by, struct ps_error *e)
 {
     char *dir = realpath(d->options->restore, NULL);
     enum ps_err err;
 
     if (dir == NULL)
         return ps_fail(e, PS_ERR_IO, "--restore: cannot open %.300s: %s", d->options->restore, strerror(errno));
-    err = restore_requests_hand_over(d, dir, "", e);
+    err = restore_requests_hand_over(d, dir, "", by, e);
     free(dir);
     return err;
+}
+
+/* The command line of a service stays as it is: a later start finds what the first one has restored, and all updates
+ * since. The checkpoint may be gone by then. */
+static bool
+is_done(const struct daemon *d, uint64_t by)
+{
+    char *dir = realpath(d->options->restore, NULL);
+    const char *path = dir != NULL ? dir : d->options->restore, *slash = strrchr(path, '/');
+    bool done = shard_was_restored_by(d->shard, by, slash != NULL ? slash + 1 : path);
+
+    free(dir);
+    return done;
+}
+
+static enum ps_err
+start_with_option(struct daemon *d, bool unfinished, struct ps_error *e)
+{
+    uint64_t by = shard_restore_by(d->options->restore);
+
+    if (shard_is_empty(d->shard) || unfinished)
+        return give_option(d, by, e);
+    if (shard_is_restoring(d->shard, NULL))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_BUSY,
+                   "--restore is for an empty shard, and this one has data that did not begin with %.300s: leave it "
+                   "out to go on with them, or use psctl restore",
+                   d->options->restore);
 }
 
 enum ps_err
 restore_requests_start(struct daemon *d, struct ps_error *e)
 {
     const char *dir, *job;
+    bool unfinished = shard_restore_unfinished(d->shard, &dir, &job);
 
-    if (d->options->restore != NULL && (shard_is_empty(d->shard) || shard_restore_unfinished(d->shard, &dir, &job)))
-        return give_option(d, e);
-    if (d->options->restore != NULL && !shard_is_restoring(d->shard, NULL))
-        return ps_fail(e, PS_ERR_BUSY,
-                       "--restore is for an empty shard, and this one has data: leave it out to go on with them, or "
-                       "use psctl restore");
-    if (shard_restore_unfinished(d->shard, &dir, &job))
-        return restore_requests_hand_over(d, dir, job, e);
-    return PS_OK;
+    if (d->options->restore != NULL && is_done(d, shard_restore_by(d->options->restore)))
+        log_line(LOG_LEVEL_INFO, "--restore was done by an earlier start: going on from there dir=\"%s\"",
+                 d->options->restore);
+    else if (d->options->restore != NULL)
+        return start_with_option(d, unfinished, e);
+    return unfinished ? restore_requests_hand_over(d, dir, job, 0, e) : PS_OK;
 }

@@ -179,9 +179,14 @@ choose_limit(struct store_dir *d, const struct store_dir_options *o, struct stor
         report->limit_bytes = o->max_bytes;
         snprintf(report->limit_why, sizeof report->limit_why, "--memory");
     }
-    if (report->limit_bytes < STORE_DIR_BYTES_MIN)
+    if (o->max_bytes != 0 && o->max_bytes < STORE_DIR_BYTES_MIN)
         return too_small(d, o, report, e);
-    if (report->free_bytes + there < STORE_DIR_BYTES_MIN && (!o->durable || d->fresh))
+    if (!d->fresh) { /* what is there is served, however full the filesystem has become */
+        if (o->max_bytes == 0)
+            report->limit_bytes = MAX(report->limit_bytes, there);
+        return PS_OK;
+    }
+    if (report->limit_bytes < STORE_DIR_BYTES_MIN || report->free_bytes + there < STORE_DIR_BYTES_MIN)
         return too_small(d, o, report, e);
     return PS_OK;
 }
@@ -309,7 +314,7 @@ store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct ps_error *e)
 void
 store_dir_undo(const struct store_dir *d)
 {
-    static const char *const names[] = {"data.mdb", "lock.mdb", LOCK_FILE};
+    static const char *const names[] = {"data.mdb", "lock.mdb", STORE_DIR_MARK_NEW, STORE_DIR_MARK, LOCK_FILE};
     char dir[PATH_MAX], path[PATH_MAX + 16];
 
     if (!d->fresh)

@@ -6,7 +6,11 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 
-#define STORE_DIR_BYTES_MIN (64 * MIB) /* of what it may take: a few turns and their free pages */
+#define STORE_DIR_BYTES_MIN (64 * MIB) /* of what a new one may take: a few turns and their free pages */
+
+/* The mark in a live directory (live_dir.h): this file, and the one that is renamed to it. */
+#define STORE_DIR_MARK     "boot"
+#define STORE_DIR_MARK_NEW "boot.new"
 
 struct store_dir_report {
     bool on_disk;         /* the directory is not on tmpfs or ramfs: warn */
@@ -48,7 +52,8 @@ void store_dir_close(struct store_dir *d);
  * Errors as above. */
 enum ps_err store_dir_lock(struct store_dir *d, const char *dir, struct ps_error *e) PS_MUST_USE;
 
-/* Before it is closed: removes what was put into a directory that held no data, and the directory, if it was created.
+/* Before it is closed: removes what was put into a directory that held no data, the mark too, and the directory, if it
+ * was created. Data go first and the lock last, so that a process that is killed in between leaves nothing unmarked.
  * For a psd that cannot start; nothing happens to a directory with data, or one that another psd holds. */
 void store_dir_undo(const struct store_dir *d);
 

@@ -33,6 +33,11 @@ struct store_lmdb_options {
     uint32_t readers_max;         /* 0: 4096 */
     bool durable;
     bool set_aside; /* first rename the data file that is there, as store_dir_set_aside(): it is not trusted */
+
+    /* Called with the directory locked, before a data file is made in it; NULL: nothing is. An error ends the opening.
+     */
+    enum ps_err (*before_new)(void *arg, const char *dir, struct ps_error *e);
+    void *before_new_arg;
 };
 
 /* Errors, each with one sentence: PS_ERR_BUSY (another psd has the directory), PS_ERR_IO (cannot create or write; a

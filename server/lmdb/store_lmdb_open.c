@@ -184,6 +184,8 @@ store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct s
     s->room.on_disk = o->durable;
     if ((err = open_dir(s, o, report, e)) != PS_OK)
         goto fail;
+    if (s->dir.fresh && o->before_new != NULL && (err = o->before_new(o->before_new_arg, o->dir, e)) != PS_OK)
+        goto fail;
     s->room.limit_pages = report->limit_bytes / PAGE;
     if ((err = open_env(s, o, e)) != PS_OK || (err = open_tables(s, e)) != PS_OK)
         goto fail;

@@ -1,5 +1,6 @@
-/* The file "boot": the kernel's id of the boot, then "making", "open" or "synced". It is replaced by renaming, never
- * written in place, so that it is always whole. */
+/* The file "boot": the kernel's id of the boot, then "making", "making-empty", "open" or "synced". It is replaced by
+ * renaming, never written in place, so that it is always whole. A psd that does not know "making-empty" takes it for
+ * "making", of which it compares the beginning. */
 #include "server/recovery/live_dir.h"
 
 #include <dirent.h>
@@ -21,7 +22,11 @@
 const char *live_dir_boot_id = "/proc/sys/kernel/random/boot_id";
 
 static const char *const state_names[] = {
-    [LIVE_DIR_MAKING] = "making", [LIVE_DIR_OPEN] = "open", [LIVE_DIR_SYNCED] = "synced"};
+    [LIVE_DIR_MAKING] = "making",
+    [LIVE_DIR_EMPTY] = "making-empty",
+    [LIVE_DIR_OPEN] = "open",
+    [LIVE_DIR_SYNCED] = "synced",
+};
 
 /* ---- Where ---- */
 
@@ -110,19 +115,30 @@ is_this_boot(const char *dir, const char *was)
     return strcmp(was, now) == 0;
 }
 
-static bool
-live_dir_is_believable(const char *dir)
+enum live_dir_trust {
+    LIVE_DIR_TRUSTED,
+    LIVE_DIR_NOT_BEGUN, /* no data were ever served from it */
+    LIVE_DIR_UNTRUSTED
+};
+
+static enum live_dir_trust
+live_dir_judge(const char *dir)
 {
     char path[PATH_MAX], was[2 * BOOT_ID_SIZE], *state;
 
-    snprintf(path, sizeof path, "%s/boot", dir);
-    if (!read_word_file(path, was, sizeof was))
-        return access(path, F_OK) < 0 && errno == ENOENT; /* there is no file yet; else its content is unknown */
-    state = strchr(was, ' ');
-    if (state == NULL || strncmp(state + 1, state_names[LIVE_DIR_MAKING], strlen(state_names[LIVE_DIR_MAKING])) == 0)
-        return false;
+    snprintf(path, sizeof path, "%s/" STORE_DIR_MARK, dir);
+    if (!read_word_file(path, was, sizeof was)) /* there is no file yet; else its content is unknown */
+        return access(path, F_OK) < 0 && errno == ENOENT ? LIVE_DIR_TRUSTED : LIVE_DIR_UNTRUSTED;
+    if ((state = strchr(was, ' ')) == NULL)
+        return LIVE_DIR_UNTRUSTED;
     *state++ = '\0';
-    return strncmp(state, state_names[LIVE_DIR_SYNCED], 6) == 0 || is_this_boot(dir, was);
+    state[strcspn(state, "\n")] = '\0';
+    if (strcmp(state, state_names[LIVE_DIR_EMPTY]) == 0)
+        return LIVE_DIR_NOT_BEGUN;
+    if (strcmp(state, state_names[LIVE_DIR_SYNCED]) == 0 ||
+        (strcmp(state, state_names[LIVE_DIR_OPEN]) == 0 && is_this_boot(dir, was)))
+        return LIVE_DIR_TRUSTED;
+    return LIVE_DIR_UNTRUSTED;
 }
 
 static bool
@@ -139,7 +155,7 @@ is_one_of(const char *name, const char *const names[], size_t n)
 static void
 foreign_name(const char *dir, char *out, size_t size)
 {
-    static const char *const ours[] = {"psd.lock", "boot"}, *const empty[] = {".", "..", "lost+found"};
+    static const char *const ours[] = {"psd.lock", STORE_DIR_MARK}, *const empty[] = {".", "..", "lost+found"};
     DIR *entries = opendir(dir);
     const struct dirent *entry;
 
@@ -159,7 +175,7 @@ foreign_name(const char *dir, char *out, size_t size)
 static enum ps_err
 remove_all(const char *dir, struct ps_error *e)
 {
-    static const char *const names[] = {"data.mdb", "lock.mdb", "boot"};
+    static const char *const names[] = {"data.mdb", "lock.mdb", STORE_DIR_MARK_NEW, STORE_DIR_MARK};
     char path[PATH_MAX];
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -187,6 +203,7 @@ enum ps_err
 live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e)
 {
     char foreign[NAME_MAX + 1];
+    enum live_dir_trust trust;
 
     *discarded = false;
     foreign_name(dir, foreign, sizeof foreign);
@@ -195,8 +212,10 @@ live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *
                        "the live directory %s is not empty and was not made by psd: it holds %s; --live-dir names "
                        "another",
                        dir, foreign);
-    if (live_dir_is_believable(dir))
+    if ((trust = live_dir_judge(dir)) == LIVE_DIR_TRUSTED)
         return PS_OK;
+    if (trust == LIVE_DIR_NOT_BEGUN)
+        return live_dir_discard(dir, e);
     if (!discard)
         return ps_fail(e, PS_ERR_IO,
                        "the live directory %s was left unsynced by another boot of this machine, or by an unknown one, "
@@ -226,24 +245,12 @@ live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e)
 
     if (!boot_now(boot))
         snprintf(boot, sizeof boot, BOOT_UNKNOWN);
-    snprintf(path, sizeof path, "%s/boot", dir);
-    snprintf(fresh, sizeof fresh, "%s/boot.new", dir);
+    snprintf(path, sizeof path, "%s/" STORE_DIR_MARK, dir);
+    snprintf(fresh, sizeof fresh, "%s/" STORE_DIR_MARK_NEW, dir);
     snprintf(text, sizeof text, "%s %s\n", boot, state_names[state]);
     if (read_word_file(path, was, sizeof was) && strcmp(was, text) == 0)
         return PS_OK; /* so that a restart needs no space on a full filesystem */
     if (!write_whole(fresh, text) || rename(fresh, path) < 0 || !store_dir_sync(dir))
         return ps_fail(e, PS_ERR_IO, "cannot write %s: %s", path, strerror(errno));
     return PS_OK;
-}
-
-void
-live_dir_unmark(const char *dir)
-{
-    static const char *const names[] = {"boot", "boot.new"};
-    char path[PATH_MAX];
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        (void)unlink(path);
-    }
 }

@@ -2,8 +2,9 @@
  *
  * The environment is written without syncs, so what it holds is whole only in the boot of the machine that wrote it (or
  * after a clean stop that synced it). A file "boot" in the directory records which boot that was, and whether the
- * environment is being rebuilt from the durable one. Where the kernel's id of the boot cannot be read, only data in
- * memory is taken as valid, since that is of this boot. */
+ * environment is being made: it is there before the environment is, so that whatever a killed start leaves has a mark.
+ * Where the kernel's id of the boot cannot be read, only data in memory is taken as valid, since that is of this
+ * boot. */
 #ifndef SERVER_RECOVERY_LIVE_DIR_H
 #define SERVER_RECOVERY_LIVE_DIR_H
 
@@ -17,11 +18,13 @@ enum ps_err live_dir_default(const char *cluster, uint64_t shard, char *out, siz
 
 /* Before the environment is opened: refuse a directory with files that is not marked as a psd's (an empty filesystem's
  * lost+found is no file); also refuse data that another boot left unsynced, or that a rebuild left half done, or remove
- * it when `discard` (*discarded: it was). PS_ERR_IO, PS_ERR_BUSY. A directory that does not exist is fine. */
+ * it when `discard` (*discarded: it was). What a start left that had nothing to keep is removed in any case. PS_ERR_IO,
+ * PS_ERR_BUSY. A directory that does not exist is fine. */
 enum ps_err live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e) PS_MUST_USE;
 
 enum live_dir_state {
-    LIVE_DIR_MAKING, /* not valid until it is LIVE_DIR_OPEN */
+    LIVE_DIR_MAKING, /* from a durable one; not valid until it is LIVE_DIR_OPEN */
+    LIVE_DIR_EMPTY,  /* with no data; the same */
     LIVE_DIR_OPEN,   /* this boot writes here */
     LIVE_DIR_SYNCED  /* after the last sync: good in any boot */
 };
@@ -29,13 +32,10 @@ enum live_dir_state {
 /* The kernel's file; tests name another. */
 extern const char *live_dir_boot_id;
 
-/* After it is opened. */
+/* LIVE_DIR_MAKING and LIVE_DIR_EMPTY: before there is a data file. The others: after it is opened. */
 enum ps_err live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e) PS_MUST_USE;
 
 /* Remove the environment and the mark: it is not open. PS_ERR_BUSY: another psd has it. PS_ERR_IO, PS_ERR_FULL. */
 enum ps_err live_dir_discard(const char *dir, struct ps_error *e) PS_MUST_USE;
-
-/* Remove the mark, before store_lmdb_undo(). */
-void live_dir_unmark(const char *dir);
 
 #endif

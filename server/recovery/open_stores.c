@@ -88,8 +88,6 @@ open_stores_rebuild(struct open_stores *s, struct stores_rebuild *r, uint64_t bo
 {
     enum ps_err err;
 
-    if ((err = live_dir_mark(s->live_dir, LIVE_DIR_MAKING, e)) != PS_OK)
-        return err;
     r->what = "rebuilding from the durable directory";
     if (s->durable.durable.manifest.save == 0)
         return PS_OK;
@@ -300,7 +298,6 @@ open_stores_undo(struct open_stores *s)
     s->undone = s->store != NULL;
     if (!s->undone)
         return;
-    live_dir_unmark(s->live_dir);
     store_lmdb_undo(s->store);
 }
 

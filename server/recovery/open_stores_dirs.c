@@ -73,6 +73,16 @@ open_durable(struct open_stores *s, struct ps_error *e)
     return PS_OK;
 }
 
+/* What a killed start leaves is known by its mark, so that is there first. */
+static enum ps_err
+mark_new(void *arg, const char *dir, struct ps_error *e)
+{
+    const struct open_stores *s = arg;
+    bool rebuilds = open_stores_is_durable(s) && durable_dir_holds(&s->durable);
+
+    return live_dir_mark(dir, rebuilds ? LIVE_DIR_MAKING : LIVE_DIR_EMPTY, e);
+}
+
 static enum ps_err
 open_live(struct open_stores *s, struct ps_error *e)
 {
@@ -81,6 +91,8 @@ open_live(struct open_stores *s, struct ps_error *e)
         .max_bytes = s->options->memory,
         .most_bytes = s->options->memory_most,
         .sharers = s->options->shards_here,
+        .before_new = mark_new,
+        .before_new_arg = s,
     };
     bool discard = s->options->discard_stale || (open_stores_is_durable(s) && durable_dir_holds(&s->durable)),
          discarded;
@@ -209,23 +221,32 @@ open_stores_dirs(struct open_stores *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* The durable environment first: a live one that it does not know yet is discarded by the next start. */
+static bool
+is_same_pair(const struct env_pair *a, const struct env_pair *b)
+{
+    return a->id == b->id && a->life == b->life && a->behind == b->behind;
+}
+
+/* Only what changes is written: a start that goes on as before needs no room. The durable environment first: a live one
+ * that it does not know yet is discarded by the next start. */
 enum ps_err
 open_stores_join(struct open_stores *s, struct ps_error *e)
 {
-    struct env_pair *disk = &s->durable.pair, live;
+    struct env_pair *disk = &s->durable.pair, was = *disk, live, live_was;
     bool anew = s->data != DATA_KEPT || disk->id == 0;
     enum ps_err err = PS_OK;
 
     if (!open_stores_is_durable(s))
         return PS_OK;
+    if ((err = env_pair_read(s->store, &live_was)) != PS_OK)
+        return ps_fail(e, err, "the live directory %s cannot be read: %s", s->live_dir, ps_strerror(err));
     disk->id = s->durable.durable.id;
     if (anew && (err = env_pair_random(&disk->life)) != PS_OK)
         return ps_fail(e, err, "cannot get random bytes: %s", strerror(errno));
     disk->behind = s->needs_full_save;
     live = *disk;
     live.behind = false;
-    if ((err = write_pair(s->durable.store, disk, s->durable.path, e)) != PS_OK)
+    if (!is_same_pair(disk, &was) && (err = write_pair(s->durable.store, disk, s->durable.path, e)) != PS_OK)
         return err;
-    return write_pair(s->store, &live, s->live_dir, e);
+    return is_same_pair(&live, &live_was) ? PS_OK : write_pair(s->store, &live, s->live_dir, e);
 }

@@ -131,11 +131,21 @@ replay_tool_records(struct replayed_records *r, const struct durable_dir *dir, u
 /* ---- A shard to look into ---- */
 
 static enum ps_err
+mark_scratch(void *arg, const char *dir, struct ps_error *e)
+{
+    (void)arg;
+    return live_dir_mark(dir, LIVE_DIR_EMPTY, e);
+}
+
+static enum ps_err
 open_live(struct open_stores *s, struct ps_error *e)
 {
     const struct options *o = s->options;
-    struct store_lmdb_options options = {
-        .dir = o->live_dir, .max_bytes = o->memory, .most_bytes = o->memory_most, .sharers = o->shards_here};
+    struct store_lmdb_options options = {.dir = o->live_dir,
+                                         .max_bytes = o->memory,
+                                         .most_bytes = o->memory_most,
+                                         .sharers = o->shards_here,
+                                         .before_new = mark_scratch};
     bool discarded;
     enum ps_err err;
 
@@ -146,7 +156,7 @@ open_live(struct open_stores *s, struct ps_error *e)
         (err = store_lmdb_open(&options, &s->store, &s->report, e)) != PS_OK)
         return err;
     if (!s->report.existed)
-        return live_dir_mark(s->live_dir, LIVE_DIR_MAKING, e);
+        return PS_OK;
     s->data = DATA_KEPT;
     return ps_fail(e, PS_ERR_CONFIG,
                    "--live-dir must name a new directory, in which the replayed state is made: %s is none",

@@ -914,9 +914,11 @@ END_TEST
 
 /* ---- psd's own options ---- */
 
+/* The command line of a service stays as it is: `latest` has moved on, the checkpoint may be gone. Another checkpoint
+ * than the one that the data began with is refused. */
 START_TEST(psd_begins_with_a_checkpoint_once)
 {
-    struct shards_options o = {.log = true};
+    struct shards_options o = {.log = true, .durable = true};
     const char *more[] = {"--restore", NULL, NULL};
     struct checkpoint_worker w[WORKERS];
 
@@ -935,10 +937,19 @@ START_TEST(psd_begins_with_a_checkpoint_once)
     checkpoint_take("again", 0);
     check_same("three", "again");
     shards_kill(&shards, 0);
+    shards_restart(&shards, 0);
+    shards_lose_power(&shards, 1); /* rebuilt from its save */
+    ck_assert_int_eq(shards_shell("rm -r %s", in_dir("three")), 0);
+    shards_restart(&shards, 1);
+    shards_kill(&shards, 0);
+    more[1] = in_dir("again");
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
     ck_assert_ptr_nonnull(strstr(shards_log(&shards, 0), "--restore is for an empty shard"));
     more[0] = NULL;
     shards_restart(&shards, 0);
+    open_both(w);
+    ck_assert_uint_eq(ps_client_clock(w[0].client), 3);
+    close_both(w);
     shards_stop(&shards);
 }
 END_TEST

@@ -561,6 +561,53 @@ START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
 }
 END_TEST
 
+/* It asks for no room when it has its own, however many starts it takes. */
+START_TEST(a_shard_on_a_full_tmpfs_comes_back)
+{
+    static float grad[LARGE_SIZE], value[LARGE_SIZE];
+    char hog[160];
+    struct probe p;
+    uint32_t var;
+    int fd;
+
+    if (!mount_small_tmpfs("100m")) {
+        fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");
+        return;
+    }
+    START("--memory=64MiB");
+    p = daemon_connected();
+    ck_assert(probe_hello(&p, 0, 1, false));
+    var = probe_declare(&p, "w", LARGE_SIZE);
+    daemon_fill(grad, LARGE_SIZE, -1);
+    ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
+    probe_close(&p);
+    kill(psd, SIGKILL);
+    ck_assert_int_eq(wait_exit(), -SIGKILL);
+    snprintf(hog, sizeof hog, "%s/hog", live_dir);
+    fd = open(hog, O_CREAT | O_RDWR, 0600);
+    for (off_t step = MIB, at = 0; step >= 4096;) { /* to the last page */
+        if (fallocate(fd, 0, at, step) == 0)
+            at += step;
+        else
+            step /= 2;
+    }
+    for (int i = 0; i < 3; i++) {
+        START();
+        p = daemon_connected();
+        ck_assert(probe_hello(&p, 0, (uint64_t)(2 + i), false));
+        var = probe_declare(&p, "w", LARGE_SIZE);
+        ck_assert_uint_eq(probe_pull(&p, var, 0, value, LARGE_SIZE), 1 + i);
+        ck_assert(value[7] == (float)(1 + i));
+        ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
+        probe_close(&p);
+        kill(psd, SIGKILL);
+        ck_assert_int_eq(wait_exit(), -SIGKILL);
+    }
+    close(fd);
+    umount2(live_dir, MNT_DETACH);
+}
+END_TEST
+
 /* ---- Bad peers and limits ---- */
 
 static void
@@ -1039,6 +1086,7 @@ make_suite(void)
     tcase_add_test(tc, disk_is_warned_about_and_a_clean_stop_syncs);
     tcase_add_test(tc, kill_9_and_restart_serve_the_same_bits);
     tcase_add_test(tc, full_tmpfs_refuses_more_and_service_goes_on);
+    tcase_add_test(tc, a_shard_on_a_full_tmpfs_comes_back);
     tcase_add_test(tc, strangers_and_broken_frames_lose_their_connection_only);
     tcase_add_test(tc, one_connection_too_many_is_told_so);
     tcase_add_test(tc, promised_payloads_wait_at_the_memory_cap);

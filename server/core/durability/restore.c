@@ -80,15 +80,18 @@ enum ps_err
 restore_load(struct shard *s, struct ps_error *e)
 {
     struct restore *r = &s->restore;
-    bool filled = false;
-    enum ps_err err = restore_rows_load(s, &r->dir, &r->job, &filled);
+    struct restore_record found;
+    enum ps_err err = restore_rows_load(s, &found);
 
     if (err != PS_OK)
         return ps_fail(e, err, "whether the store was being restored cannot be read: %s", ps_strerror(err));
-    if (r->dir == NULL)
+    if (found.dir == NULL)
         return PS_OK;
-    r->state = filled ? RESTORE_SAVING : RESTORE_UNFINISHED;
-    r->half = !filled;
+    r->dir = found.dir;
+    r->job = found.job;
+    r->by = found.by;
+    r->state = found.filled ? RESTORE_SAVING : RESTORE_UNFINISHED;
+    r->half = !found.filled;
     r->save = s->save.number + 1;
     (void)ps_fail(&r->failure, PS_ERR_BUSY, "the process that restored it ended");
     return PS_OK;
@@ -140,6 +143,7 @@ take_over(struct restore *r, struct shard_restore *source, struct ps_error *e)
     r->half = half;
     r->dir = dir;
     r->job = job;
+    r->by = source->by;
     r->source = source;
     r->state = RESTORE_WAITING;
     return PS_OK;
@@ -229,15 +233,14 @@ static void
 give_up(struct shard *s, const struct ps_error *why)
 {
     struct restore *r = &s->restore;
-    char *dir, *job;
+    struct restore_record found;
     struct ps_error e;
-    bool filled;
 
     restore_stop(s, why);
     (void)catalog_reload(s, &e);
-    if (restore_rows_load(s, &dir, &job, &filled) != PS_OK || dir != NULL) {
-        free(dir);
-        free(job);
+    if (restore_rows_load(s, &found) != PS_OK || found.dir != NULL) {
+        free(found.dir);
+        free(found.job);
         return;
     }
     restore_forget(r);

@@ -44,6 +44,7 @@ struct restore {
     char *dir, *job;              /* as it was asked for */
     struct shard_restore *source; /* ours, but in SAVING and UNFINISHED */
     uint64_t conn, request;       /* the client that asked: may be gone; 0: none */
+    uint64_t by;                  /* shard_restore_by() of the option that asked; 0: none */
     uint32_t *ids;                /* FILLING: [variables of the manifest] ids here; 0: no block of it is here */
     size_t variable;              /* FILLING: the next block */
     uint64_t index;
@@ -115,8 +116,14 @@ enum ps_err restore_rows_begin(struct shard *s, const struct shard_restore *r, s
 enum ps_err restore_rows_filled(struct shard *s, uint64_t boot) PS_MUST_USE;
 enum ps_err restore_rows_end(struct shard *s) PS_MUST_USE;
 
-/* The record of a restore under way; *dir, *job: heap, NULL when there is none, or on an error. PS_ERR_IO, also when it
- * is damaged. */
-enum ps_err restore_rows_load(struct shard *s, char **dir, char **job, bool *filled) PS_MUST_USE;
+/* The record of a restore under way. */
+struct restore_record {
+    char *dir, *job; /* heap; NULL: there is none */
+    bool filled;
+    uint64_t by;
+};
+
+/* PS_ERR_IO, also when it is damaged; PS_ERR_NOMEM; then *out is zeroed. */
+enum ps_err restore_rows_load(struct shard *s, struct restore_record *out) PS_MUST_USE;
 
 #endif

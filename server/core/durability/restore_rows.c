@@ -21,36 +21,35 @@ static_assert(WIRE_PATH_MAX + WIRE_NAME_MAX + 64 <= METADATA_ROWS_BYTES_MAX, "a 
 /* ---- The record of a restore under way ---- */
 
 static enum ps_err
-put_restoring(struct shard *s, const char *dir, const char *job, bool filled)
+put_restoring(struct shard *s, const char *dir, const char *job, uint64_t by, bool filled)
 {
     Psd__RestoringRow row = PSD__RESTORING_ROW__INIT;
 
     row.dir = (char *)dir;
     row.job = (char *)job;
     row.filled = filled;
+    row.by = by;
     return metadata_rows_put(s->store, restoring_name, &row.base);
 }
 
 enum ps_err
-restore_rows_load(struct shard *s, char **dir, char **job, bool *filled)
+restore_rows_load(struct shard *s, struct restore_record *out)
 {
     ProtobufCMessage *m;
     const Psd__RestoringRow *row;
     enum ps_err err = metadata_rows_get(s->store, restoring_name, &psd__restoring_row__descriptor, &m);
 
-    *dir = *job = NULL;
+    *out = (struct restore_record){0};
     if (m == NULL)
         return err;
     row = (const Psd__RestoringRow *)m;
-    *filled = row->filled;
-    *dir = strdup(row->dir);
-    *job = strdup(row->job);
+    *out = (struct restore_record){strdup(row->dir), strdup(row->job), row->filled, row->by};
     protobuf_c_message_free_unpacked(m, NULL);
-    if (*dir != NULL && *job != NULL)
+    if (out->dir != NULL && out->job != NULL)
         return PS_OK;
-    free(*dir);
-    free(*job);
-    *dir = *job = NULL;
+    free(out->dir);
+    free(out->job);
+    *out = (struct restore_record){0};
     return PS_ERR_NOMEM;
 }
 
@@ -60,7 +59,7 @@ restore_rows_filled(struct shard *s, uint64_t boot)
     struct identity who = {SHARD_FORMAT, s->cluster, s->config.shard, s->config.shards, boot};
     enum ps_err err = identity_put(s->store, identity_live, &who);
 
-    return err == PS_OK ? put_restoring(s, s->restore.dir, s->restore.job, true) : err;
+    return err == PS_OK ? put_restoring(s, s->restore.dir, s->restore.job, s->restore.by, true) : err;
 }
 
 enum ps_err
@@ -175,7 +174,7 @@ checkpoint_name(const char *dir)
 }
 
 static enum ps_err
-put_job(struct writer *w, const struct shard_restore *r, uint32_t id, uint64_t round)
+put_job(struct writer *w, const struct shard_restore *r, uint32_t id, const struct job *there)
 {
     Psd__JobRow row = PSD__JOB_ROW__INIT;
     Psd__Bound bound = PSD__BOUND__INIT;
@@ -187,11 +186,12 @@ put_job(struct writer *w, const struct shard_restore *r, uint32_t id, uint64_t r
     row.id = id;
     row.options = &options;
     row.slowest = r->manifest->clock;
-    row.round = round;
+    row.round = there != NULL ? there->round : 0;
     row.age = r->manifest->now->age;
     row.bound = &bound;
     row.restored = (char *)checkpoint_name(r->dir);
     row.restored_boot = r->boot;
+    row.restored_by = r->by != 0 || there == NULL ? r->by : there->restored_by;
     if ((err = writer_room(w)) != PS_OK)
         return err;
     return row_put(w->s, STORE_JOBS, id, &row.base, row_to_store);
@@ -250,8 +250,8 @@ write_all(struct writer *w, const struct shard_restore *r)
 
     HASH_FIND(hh, w->s->jobs, name, strlen(name), job);
     job_id = job != NULL ? job->id : w->s->jobs_len + 1;
-    if ((err = writer_room(w)) != PS_OK || (err = put_restoring(w->s, r->dir, r->job, false)) != PS_OK ||
-        (err = put_job(w, r, job_id, job != NULL ? job->round : 0)) != PS_OK || (err = writer_end(w, PS_OK)) != PS_OK ||
+    if ((err = writer_room(w)) != PS_OK || (err = put_restoring(w->s, r->dir, r->job, r->by, false)) != PS_OK ||
+        (err = put_job(w, r, job_id, job)) != PS_OK || (err = writer_end(w, PS_OK)) != PS_OK ||
         (err = forget_workers(w, job_id)) != PS_OK)
         return err;
     return put_variables(w, r, job, job_id);

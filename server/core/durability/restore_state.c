@@ -1,5 +1,9 @@
 /* What other modules ask of a restore; nothing here changes it. */
 #include "server/core/durability/restore.h"
+
+#include <string.h>
+
+#include "common/core/cluster/placement.h"
 #include "server/core/shard_state.h"
 
 bool
@@ -30,6 +34,31 @@ shard_restore_unfinished(const struct shard *s, const char **dir, const char **j
     *dir = s->restore.dir;
     *job = s->restore.job;
     return s->restore.state == RESTORE_UNFINISHED;
+}
+
+uint64_t
+shard_restore_by(const char *option)
+{
+    return placement_hash(option, strlen(option), 0) | 1;
+}
+
+static bool
+restore_made(const struct job *job, uint64_t by, const char *name)
+{
+    if (job->restored_boot == 0)
+        return false;
+    return job->restored_by != 0 ? job->restored_by == by : strcmp(job->restored, name) == 0;
+}
+
+bool
+shard_was_restored_by(const struct shard *s, uint64_t by, const char *name)
+{
+    if (s->restore.state == RESTORE_UNFINISHED && s->restore.by == by)
+        return false;
+    for (const struct job *job = s->jobs; job != NULL; job = job->hh.next)
+        if (restore_made(job, by, name))
+            return true;
+    return false;
 }
 
 bool

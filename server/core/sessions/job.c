@@ -194,6 +194,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.round = job->round;
     row.restored = job->restored != NULL ? job->restored : row.restored;
     row.restored_boot = job->restored_boot;
+    row.restored_by = job->restored_by;
     age.kind = (Psd__AgeKind)job->age.kind;
     age.parameter = job->age.parameter;
     row.age = &age;
@@ -251,6 +252,7 @@ from_row(struct job *job, const Psd__JobRow *row)
     if (row->bound != NULL)
         job->bound = row->bound->clocks;
     job->restored_boot = row->restored_boot;
+    job->restored_by = row->restored_by;
     job->restored = strdup(row->restored);
     if (!barrier_opened_take(&job->barrier_opened, row->opened))
         return PS_ERR_IO;

@@ -33,6 +33,7 @@ struct job {
     uint64_t round;            /* the newest that a worker has begun: clock.h */
     char *restored;            /* name of the checkpoint that its data began with, */
     uint64_t restored_boot;    /* and the boot of the data since then; NULL, 0: with none */
+    uint64_t restored_by;      /* what psd's --restore said when it began; 0: it was not given */
     uint32_t live;             /* in any round */
     uint32_t lapsed, finished; /* of this round */
     uint64_t slowest;          /* clock of the slowest live worker; never goes back */

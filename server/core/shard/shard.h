@@ -127,6 +127,14 @@ bool shard_restore_unfinished(const struct shard *s, const char **dir, const cha
 /* One is under way, or stopped in the middle. False: *why the last one was refused; may be NULL. */
 bool shard_is_restoring(const struct shard *s, struct ps_error *why);
 
+/* What psd's --restore says, as a number that is kept with the data: so that a restart with the same command line goes
+ * on with them, whatever `latest` has become by then. Never 0. */
+uint64_t shard_restore_by(const char *option);
+
+/* Data here began with that option's checkpoint, and all of it was read. name: of the checkpoint, for data of a psd
+ * that did not keep the option. */
+bool shard_was_restored_by(const struct shard *s, uint64_t by, const char *name);
+
 /* What lies here is part of a checkpoint, and is not saved. */
 bool shard_is_half_restored(const struct shard *s);
 

@@ -201,6 +201,7 @@ struct shard_restore {
     const char *dir, *job; /* as it was asked for; job "": the name that it had */
     bool check;            /* only look whether it could be done */
     uint64_t boot;         /* random id for the life of the data that begins then */
+    uint64_t by;           /* shard_restore_by() of psd's --restore; 0: a client asked */
 
     /* len elements from `first` on; array 0: weights, 1...: slots. PS_ERR_IO, PS_ERR_DATA. */
     enum ps_err (*elements)(struct shard_restore *r, size_t variable, uint32_t array, uint64_t first, uint32_t len,

@@ -227,12 +227,19 @@ START_TEST(what_another_program_put_there_is_refused)
 }
 END_TEST
 
-START_TEST(a_mark_is_taken_back)
+/* Nothing was ever served from it: it needs nobody's leave to go. */
+START_TEST(what_a_killed_start_left_empty_is_removed)
 {
+    OK(live_dir_mark(dir, LIVE_DIR_EMPTY, &e));
+    live_dir_put("data.mdb", "half of it");
+    live_dir_put("boot.new", "half of it");
+    OK(live_dir_check(dir, false, &discarded, &e));
+    ck_assert(!discarded && !live_dir_there("data.mdb") && !live_dir_there("boot") && !live_dir_there("boot.new"));
+    OK(live_dir_mark(dir, LIVE_DIR_EMPTY, &e));
+    live_dir_put("data.mdb", "all of it");
     OK(live_dir_mark(dir, LIVE_DIR_OPEN, &e));
-    ck_assert(live_dir_there("boot"));
-    live_dir_unmark(dir);
-    ck_assert(!live_dir_there("boot"));
+    OK(live_dir_check(dir, false, &discarded, &e));
+    ck_assert(live_dir_there("data.mdb"));
 }
 END_TEST
 
@@ -281,7 +288,7 @@ make_suite(void)
     tcase_add_test(tc, what_was_half_rebuilt_is_not_believed_in_the_same_boot_either);
     tcase_add_test(tc, discard_removes_the_data_and_nothing_else);
     tcase_add_test(tc, what_another_program_put_there_is_refused);
-    tcase_add_test(tc, a_mark_is_taken_back);
+    tcase_add_test(tc, what_a_killed_start_left_empty_is_removed);
     tcase_add_test(tc, systemd_says_where);
     tcase_add_test(tc, otherwise_it_is_private_and_named_after_cluster_and_shard);
     suite_add_tcase(suite, tc);
