@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -215,11 +217,42 @@ dir_writer_lock(const struct dir_writer *m, int fd, const char *name)
     return false;
 }
 
-/* A partial directory that is not locked is a dead process's. */
+static enum ps_err
+partial_failed(const struct dir_writer *m, const char *what, struct ps_error *e)
+{
+    if (errno == EWOULDBLOCK || errno == ENOENT || errno == EEXIST)
+        return ps_fail(e, PS_ERR_BUSY, "%.300s: another process makes this checkpoint now", m->partial);
+    if (errno == ENOTEMPTY)
+        return ps_fail(e, PS_ERR_IO, "%.300s holds files that are not a checkpoint's: move it away", m->partial);
+    return ps_fail(e, file_error_code(errno), "cannot %s %.300s: %s", what, m->partial, strerror(errno));
+}
+
+/* One that is not locked is a dead process's. It is removed and made anew, never taken over: what lies in it, or is
+ * open elsewhere, is not ours, and whoever made it might write to it. */
+static enum ps_err
+remove_partial(const struct dir_writer *m, const char *name, struct ps_error *e)
+{
+    int fd = openat(m->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    enum ps_err err = PS_OK;
+
+    if (fd < 0)
+        return errno == ENOENT ? PS_OK : partial_failed(m, "open", e);
+    if (!dir_writer_lock(m, fd, name)) {
+        err = partial_failed(m, "lock", e);
+    } else {
+        remove_files(fd);
+        if (unlinkat(m->dir_fd, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
+            err = partial_failed(m, "remove", e);
+    }
+    close(fd);
+    return err;
+}
+
 static enum ps_err
 lock_partial(struct dir_writer *m, struct ps_error *e)
 {
     char name[DIR_WRITER_NAME_MAX + sizeof CHECKPOINT_PARTIAL];
+    enum ps_err err;
     int fd;
 
     snprintf(name, sizeof name, "%s" CHECKPOINT_PARTIAL, m->name);
@@ -227,19 +260,19 @@ lock_partial(struct dir_writer *m, struct ps_error *e)
         m->partial = NULL;
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a path");
     }
-    if (mkdirat(m->dir_fd, name, 0777) != 0 && errno != EEXIST)
-        return dir_writer_failed(e, "make", m->dir, name);
+    if ((err = remove_partial(m, name, e)) != PS_OK)
+        return err;
+    if (mkdirat(m->dir_fd, name, 0777) != 0)
+        return partial_failed(m, "make", e);
     fd = openat(m->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && dir_writer_lock(m, fd, name))
+    if (fd >= 0 && dir_writer_lock(m, fd, name)) {
         m->fd = fd;
-    else if (fd >= 0)
+        return PS_OK;
+    }
+    err = partial_failed(m, fd < 0 ? "open" : "lock", e);
+    if (fd >= 0)
         close(fd); /* it is not ours to remove */
-    if (m->fd < 0)
-        return errno == EWOULDBLOCK || errno == ENOENT
-                   ? ps_fail(e, PS_ERR_BUSY, "%.300s: another process makes this checkpoint now", m->partial)
-                   : dir_writer_failed(e, fd < 0 ? "open" : "lock", m->dir, name);
-    remove_files(m->fd);
-    return PS_OK;
+    return err;
 }
 
 /* When something in the directory was last written to. */
@@ -257,8 +290,25 @@ last_written(int fd)
     return newest;
 }
 
+/* On these filesystems every process that could have made a directory sees its lock; another host's lock is not seen on
+ * every other. */
+static bool
+locks_are_seen(int fd)
+{
+    static const unsigned long local[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,
+                                          TMPFS_MAGIC,      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
+    struct statfs fs;
+
+    if (fstatfs(fd, &fs) != 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(local); i++)
+        if ((unsigned long)fs.f_type == local[i])
+            return true;
+    return false;
+}
+
 static void
-remove_if_stale(const struct dir_writer *m, const char *name)
+remove_if_stale(const struct dir_writer *m, const char *name, bool at_once)
 {
     size_t len = strlen(name), tail = strlen(CHECKPOINT_PARTIAL);
     int fd;
@@ -266,23 +316,24 @@ remove_if_stale(const struct dir_writer *m, const char *name)
     if (len <= tail || strcmp(name + len - tail, CHECKPOINT_PARTIAL) != 0 ||
         (fd = openat(m->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         return;
-    if (last_written(fd) < time(NULL) - STALE_SECONDS && dir_writer_lock(m, fd, name)) {
+    if (((at_once && locks_are_seen(fd)) || last_written(fd) < time(NULL) - STALE_SECONDS) &&
+        dir_writer_lock(m, fd, name)) {
         remove_files(fd);
         (void)unlinkat(m->dir_fd, name, AT_REMOVEDIR);
     }
     close(fd);
 }
 
-/* A process that was killed left its files in full size, under a name that may never come again. (That is why age
- * counts, too: another host's lock is not seen on every file system.) */
+/* A process that was killed left its files in full size, under a name that may never come again. at_once: however young
+ * they are, where a lock says that nobody writes them. */
 static void
-remove_stale(const struct dir_writer *m)
+remove_stale(const struct dir_writer *m, bool at_once)
 {
     DIR *dir = opendir(m->dir);
     struct dirent *entry;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL)
-        remove_if_stale(m, entry->d_name);
+        remove_if_stale(m, entry->d_name, at_once);
     if (dir != NULL)
         closedir(dir);
 }
@@ -296,7 +347,7 @@ dir_writer_begin(struct dir_writer *m, const char *dir, const char *name, bool s
     if ((err = dir_writer_name_check(name, e)) != PS_OK || (err = open_dir(m, dir, e)) != PS_OK ||
         (err = dir_writer_name(m, name, sequel, e)) != PS_OK)
         return err;
-    remove_stale(m);
+    remove_stale(m, false);
     return lock_partial(m, e);
 }
 
@@ -499,5 +550,6 @@ dir_writer_prune(const struct dir_writer *m, uint32_t keep, struct ps_error *e)
         if (strcmp(list[i].name, latest) != 0 && strcmp(list[i].name, m->name) != 0)
             err = remove_checkpoint(m, list[i].name, e);
     free(list);
+    remove_stale(m, true);
     return err;
 }

@@ -25,8 +25,8 @@ enum ps_err dir_writer_name_check(const char *name, struct ps_error *e) PS_MUST_
 
 /* Make the directories (dir, too, when only it is missing). name: the wanted one; when `sequel` and it is there, its
  * next sequel "-2", "-3" ... is taken. PS_ERR_INVALID, PS_ERR_BUSY (one of that name is there, or is being made),
- * PS_ERR_IO, PS_ERR_FULL. Leftovers of a dead process under that name are removed; under other names, when they are a
- * day old. */
+ * PS_ERR_IO, PS_ERR_FULL. The directory is new; leftovers of a dead process under that name are removed; under other
+ * names, when they are a day old. */
 enum ps_err dir_writer_begin(struct dir_writer *m, const char *dir, const char *name, bool sequel,
                              struct ps_error *e) PS_MUST_USE;
 
@@ -41,8 +41,8 @@ enum ps_err dir_writer_name(struct dir_writer *m, const char *name, bool sequel,
 enum ps_err dir_writer_end(struct dir_writer *m, struct checkpoint *c, const struct checkpoint_patience *patience,
                            struct ps_error *e) PS_MUST_USE;
 
-/* Remove all but the newest `keep` checkpoints of the directory; never this one or what `latest` names, and nothing
- * that has no manifest. */
+/* Remove all but the newest `keep` checkpoints of the directory; never this one or what `latest` names. And leftovers
+ * of dead processes: where the filesystem is this host's alone, those that nobody has locked, else those a day old. */
 enum ps_err dir_writer_prune(const struct dir_writer *m, uint32_t keep, struct ps_error *e) PS_MUST_USE;
 
 void dir_writer_close(struct dir_writer *m); /* one that dir_writer_begin() was given */

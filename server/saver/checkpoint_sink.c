@@ -3,8 +3,10 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/core/model/cut.h"
@@ -22,6 +24,7 @@ struct sink_target {
 };
 
 struct checkpoint_sink {
+    int dir;
     struct checkpoint_files files;
     struct sink_target *targets; /* in order of id, as the rows are */
     size_t targets_len;
@@ -38,6 +41,8 @@ checkpoint_sink_drop(struct checkpoint_sink *sink)
     if (sink == NULL)
         return;
     checkpoint_files_close(&sink->files);
+    if (sink->dir >= 0)
+        close(sink->dir);
     free(sink->targets);
     free(sink);
 }
@@ -75,23 +80,43 @@ find_targets(struct checkpoint_sink *sink, const struct shard_save *save, struct
     return err;
 }
 
+/* A directory with a manifest is a whole checkpoint, perhaps the only one: whoever may train may not write into it. */
+enum ps_err
+checkpoint_sink_wanted(const struct checkpoint_sink *sink, struct ps_error *e)
+{
+    struct stat st;
+
+    if (fstatat(sink->dir, CHECKPOINT_MANIFEST, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "a finished checkpoint is in that directory, and is not written again: name a new one");
+    return errno == ENOENT ? PS_OK : file_failed(e, "look at", CHECKPOINT_MANIFEST);
+}
+
+static enum ps_err
+open_files(struct checkpoint_sink *sink, const struct shard_save *save, const char *root, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = checkpoint_dir_open(save->checkpoint, root, &sink->dir, e)) != PS_OK ||
+        (err = checkpoint_sink_wanted(sink, e)) != PS_OK ||
+        (err = checkpoint_files_open(sink->dir, true, &sink->files, e)) != PS_OK)
+        return err;
+    return find_targets(sink, save, e);
+}
+
 enum ps_err
 checkpoint_sink_open(const struct shard_save *save, const char *root, struct checkpoint_sink **out, struct ps_error *e)
 {
     struct checkpoint_sink *sink = calloc(1, sizeof *sink);
     enum ps_err err;
-    int dir;
 
     *out = NULL;
     if (sink == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a checkpoint");
+    sink->dir = -1;
     for (int f = 0; f < CHECKPOINT_FILES; f++)
         sink->files.fd[f] = -1;
-    if ((err = checkpoint_dir_open(save->checkpoint, root, &dir, e)) == PS_OK) {
-        if ((err = checkpoint_files_open(dir, true, &sink->files, e)) == PS_OK)
-            err = find_targets(sink, save, e);
-        close(dir);
-    }
+    err = open_files(sink, save, root, e);
     if (err != PS_OK)
         checkpoint_sink_drop(sink);
     else

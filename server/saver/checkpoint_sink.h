@@ -15,10 +15,13 @@
 struct checkpoint_sink;
 
 /* save: with the rows of the job's variables; borrowed until the end. root: NULL, or the directory that the checkpoint
- * must lie below. PS_ERR_INVALID (it does not), PS_ERR_DATA (the files are not a checkpoint's), PS_ERR_IO,
- * PS_ERR_NOMEM. */
+ * must lie below. PS_ERR_INVALID (it does not; or a finished checkpoint is there), PS_ERR_DATA (the files are not a
+ * checkpoint's), PS_ERR_IO, PS_ERR_NOMEM. */
 enum ps_err checkpoint_sink_open(const struct shard_save *save, const char *root, struct checkpoint_sink **out,
                                  struct ps_error *e) PS_MUST_USE;
+
+/* There is no manifest, so it is still being made: asked again before more is written. PS_ERR_INVALID, PS_ERR_IO. */
+enum ps_err checkpoint_sink_wanted(const struct checkpoint_sink *sink, struct ps_error *e) PS_MUST_USE;
 
 /* Write a block's value, which is a copy: the live store's must not be held while the disk writes. *written: bytes; 0
  * for a variable that the files have no place for. PS_ERR_IO, PS_ERR_FULL. */

@@ -49,6 +49,8 @@ saver_checkpoint_go_on(struct saver *s, bool closing, uint64_t most, uint64_t re
 
     if (s->sink == NULL)
         err = checkpoint_sink_open(s->own->save, s->config.checkpoint_root, &s->sink, &e);
+    else if (!closing)
+        err = checkpoint_sink_wanted(s->sink, &e);
     if (err == PS_OK && !closing)
         err = write_blocks(s, most, redo_to, &written, &e);
     else if (err == PS_OK)

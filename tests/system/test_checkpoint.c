@@ -723,6 +723,59 @@ START_TEST(what_is_damaged_is_refused_and_nothing_changes)
 }
 END_TEST
 
+/* Any worker may ask a shard to write, into any directory that psd may write to. */
+static enum ps_err
+ask_to_write(const char *path)
+{
+    Psd__Checkpoint m = PSD__CHECKPOINT__INIT;
+    enum ps_err err = PS_OK;
+    struct probe p;
+
+    m.job = (char *)"train";
+    m.dir = (char *)path;
+    ck_assert(probe_connect(&p, shards.address[0]) && probe_hello(&p, -1, 0, false));
+    probe_send(&p, MSG_CHECKPOINT, &m.base, NULL, 0);
+    ck_assert(probe_receive(&p));
+    if (p.msg.type == MSG_ERROR) {
+        err = (enum ps_err)p.msg.u.error->code;
+        snprintf(error.text, sizeof error.text, "%s", p.msg.u.error->text);
+    }
+    probe_close(&p);
+    return err;
+}
+
+START_TEST(a_finished_checkpoint_is_not_written_again)
+{
+    const char *more[] = {"--cluster", "psd", NULL};
+    struct shards_options o = {.more = more};
+    struct checkpoint_source s;
+    ps_cluster *cluster;
+    ps_client *c;
+
+    shards_start_with(&shards, 1, &o);
+    FINE(ps_cluster_from_list(shards.addresses, 1, 0, &cluster, &error));
+    FINE(ps_client_open(cluster, &(struct ps_client_options){.observer = 0}, &c, &error));
+    ps_cluster_free(cluster);
+    for (int i = 0; i < 2; i++) {
+        struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {SMALL}, .optimizer = {.learning_rate = 1}};
+        static const float ones[SMALL] = {1, 1, 1, 1, 1, 1, 1};
+        ps_var *v;
+
+        FINE(ps_client_declare(c, &spec, &v, &error));
+        FINE(ps_client_push(c, 1, &v, (const float *const[]){ones}, NULL, &error));
+        if (i == 0)
+            FINE(ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = "good"}, 20000, NULL, &error));
+    }
+    ck_assert_int_eq(ask_to_write(in_dir("good")), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.text, "a finished checkpoint is in that directory"));
+    FINE(checkpoint_source_open(in_dir("good"), NULL, &s, &error));
+    FINE(checkpoint_source_verify(in_dir("good"), &s, NULL, &error));
+    checkpoint_source_close(&s);
+    ps_client_close(c);
+    shards_stop(&shards);
+}
+END_TEST
+
 /* Another program that asks, without having verified anything: `stamps` says what it claims to have verified. */
 static enum ps_err
 ask_to_restore(const char *path, bool check, uint64_t *stamps)
@@ -1145,6 +1198,7 @@ checkpoint_make(void)
     tcase_add_test(tc, a_worker_that_lives_on_is_told_and_goes_on);
     tcase_add_test(tc, psd_begins_with_a_checkpoint_once);
     tcase_add_test(tc, a_start_that_verifies_ends_when_it_is_told_to);
+    tcase_add_test(tc, a_finished_checkpoint_is_not_written_again);
     tcase_add_test(tc, a_root_is_not_left);
     tcase_add_test(tc, what_was_restored_survives_a_loss_of_power);
     suite_add_tcase(suite, tc);

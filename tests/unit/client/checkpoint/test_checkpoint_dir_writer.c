@@ -245,6 +245,60 @@ START_TEST(what_killed_makers_left_goes_a_day_later)
 }
 END_TEST
 
+static void
+keep_one(const char *name)
+{
+    struct checkpoint c;
+    struct dir_writer m;
+    struct ps_error e;
+
+    dir_writer_fill(&c);
+    ck_assert_int_eq(dir_writer_begin(&m, dir, name, false, &e), PS_OK);
+    ck_assert_int_eq(dir_writer_files(&m, &c, &e), PS_OK);
+    ck_assert_int_eq(dir_writer_end(&m, &c, NULL, &e), PS_OK);
+    ck_assert_int_eq(dir_writer_prune(&m, 1, &e), PS_OK);
+    dir_writer_close(&m);
+    checkpoint_finish(&c);
+}
+
+START_TEST(who_keeps_some_clears_what_killed_makers_left_at_once)
+{
+    struct dir_writer slow;
+    struct ps_error e;
+
+    dir_writer_leave("left.partial", 0);
+    ck_assert_int_eq(dir_writer_begin(&slow, dir, "slow", false, &e), PS_OK);
+    keep_one("kept");
+    ck_assert(!is_there("left.partial") && is_there("slow.partial") && is_there("kept"));
+    dir_writer_close(&slow);
+}
+END_TEST
+
+/* Whoever made it may have it open still, and it may be another user's. */
+START_TEST(a_directory_that_was_left_is_made_anew)
+{
+    struct stat left, made;
+    struct dir_writer m;
+    struct ps_error e;
+    char room[160];
+
+    dir_writer_leave("c.partial", 0);
+    ck_assert_int_eq(stat(dir_writer_path("c.partial", room), &left), 0);
+    int held = open(room, O_RDONLY | O_DIRECTORY); /* so that its number is not given again */
+    ck_assert_int_eq(dir_writer_begin(&m, dir, "c", false, &e), PS_OK);
+    ck_assert_int_eq(fstat(m.fd, &made), 0);
+    ck_assert_uint_ne(left.st_ino, made.st_ino);
+    dir_writer_close(&m);
+    close(held);
+    ck_assert_int_eq(mkdir(dir_writer_path("d.partial", room), 0777), 0);
+    ck_assert_int_eq(mkdir(dir_writer_path("d.partial/other", room), 0777), 0);
+    ck_assert_int_eq(dir_writer_begin(&m, dir, "d", false, &e), PS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(e.text, "not a checkpoint's"));
+    dir_writer_close(&m);
+    ck_assert(is_there("d.partial/other"));
+}
+END_TEST
+
 START_TEST(an_old_one_that_somebody_still_makes_stays)
 {
     struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
@@ -273,6 +327,8 @@ make_suite(void)
     tcase_add_test(all, a_sequel_has_the_number_after_the_last);
     tcase_add_test(all, one_whose_checksums_take_too_long_is_removed);
     tcase_add_test(all, what_killed_makers_left_goes_a_day_later);
+    tcase_add_test(all, who_keeps_some_clears_what_killed_makers_left_at_once);
+    tcase_add_test(all, a_directory_that_was_left_is_made_anew);
     tcase_add_test(all, an_old_one_that_somebody_still_makes_stays);
     suite_add_tcase(suite, all);
     return suite;
