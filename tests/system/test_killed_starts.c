@@ -46,7 +46,7 @@ in_dir(const char *name)
 }
 
 static void
-lose(const char *name)
+killed_lose(const char *name)
 {
     (void)remove_tree(in_dir(name));
 }
@@ -96,7 +96,7 @@ killed_command(const char *durable, const char *more, const char *value)
 }
 
 static struct started
-launch(bool traced)
+killed_launch(bool traced)
 {
     struct started s = {.address = ""};
     int ready[2];
@@ -209,7 +209,7 @@ static uint64_t
 killed_at(uint64_t stop)
 {
     struct killed_trace t = {.kill_at = stop};
-    struct started s = launch(true);
+    struct started s = killed_launch(true);
 
     killed_follow(&s, &t);
     close(s.ready);
@@ -269,7 +269,7 @@ killed_try(const char *kind, void (*before)(void), float value, uint64_t stop)
 
     before();
     (void)killed_at(stop);
-    s = launch(false);
+    s = killed_launch(false);
     ck_assert_msg(killed_serves(&s), "%s, killed at stop %llu: the next start refuses", kind, (unsigned long long)stop);
     killed_values_are(&s, value, kind, stop);
     killed_end(&s);
@@ -321,7 +321,7 @@ make_data(bool durable)
     ps_var *v;
 
     killed_command(durable ? in_dir("disk") : "none", durable ? "--save-interval" : NULL, durable ? "1h" : NULL);
-    s = launch(false);
+    s = killed_launch(false);
     ck_assert(killed_serves(&s));
     c = killed_connect(&s, &v);
     killed_push(c, v, durable, SAVED);
@@ -343,7 +343,7 @@ nothing_is_done(void)
 static void
 live_is_lost(void)
 {
-    lose("live");
+    killed_lose("live");
 }
 
 static void
@@ -355,8 +355,8 @@ live_is_of_another_boot(void)
 static void
 all_is_lost(void)
 {
-    lose("live");
-    lose("disk");
+    killed_lose("live");
+    killed_lose("disk");
 }
 
 START_TEST(a_start_that_keeps_its_data_may_be_killed_anywhere)
