@@ -141,16 +141,19 @@ listen_tcp(struct daemon *d, const char *text, const struct address *address, st
 
 /* ---- Unix ---- */
 
-/* A process answers there; or that cannot be found out, and the file stays. */
-static bool
-is_alive(const struct sockaddr_un *address)
+/* 0: a process listens; ECONNREFUSED: none does any more; another error: whether one does is not known, or it is a
+ * socket of another kind, such as a log's. */
+static int
+listener_answers(const struct sockaddr_un *address)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool alive = fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), why = fd < 0 ? errno : 0;
 
-    if (fd >= 0)
-        close(fd);
-    return alive;
+    if (fd < 0)
+        return why;
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) < 0 && errno != EAGAIN)
+        why = errno;
+    close(fd);
+    return why;
 }
 
 static enum ps_err
@@ -158,14 +161,18 @@ remove_stale(const char *path, struct ps_error *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat st;
+    int why;
 
     if (lstat(path, &st) < 0)
         return PS_OK;
     if (!S_ISSOCK(st.st_mode))
         return ps_fail(e, PS_ERR_IO, "cannot listen on unix:%s: there is a file that is not a socket", path);
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    if (is_alive(&address))
+    if ((why = listener_answers(&address)) == 0)
         return ps_fail(e, PS_ERR_BUSY, "cannot listen on unix:%s: another process does", path);
+    if (why != ECONNREFUSED)
+        return ps_fail(e, PS_ERR_IO, "cannot listen on unix:%s: there is a socket that no psd has left: %s", path,
+                       strerror(why));
     if (unlink(path) < 0)
         return ps_fail(e, PS_ERR_IO, "cannot remove the old socket %s: %s", path, strerror(errno));
     return PS_OK;

@@ -283,6 +283,24 @@ START_TEST(second_psd_on_a_directory_is_refused_and_the_first_goes_on)
 }
 END_TEST
 
+/* A log's, say: it takes no connection, and is in use. */
+START_TEST(a_unix_socket_of_another_kind_stays)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    char option[160];
+
+    snprintf(a.sun_path, sizeof a.sun_path, "%s/sock", base_dir);
+    ck_assert_int_eq(bind(fd, (const struct sockaddr *)&a, sizeof a), 0);
+    snprintf(option, sizeof option, "--unix=%s/sock", base_dir);
+    LAUNCH("--listen=none", option);
+    ck_assert_int_eq(wait_exit(), 1);
+    ck_assert(daemon_logged("there is a socket that no psd has left"));
+    ck_assert_int_eq(access(a.sun_path, F_OK), 0);
+    close(fd);
+}
+END_TEST
+
 START_TEST(stale_unix_socket_is_replaced_and_a_live_one_is_not)
 {
     char option[160];
@@ -1078,6 +1096,7 @@ make_suite(void)
     tcase_add_test(tc, a_directory_of_somebody_else_is_left_alone);
     tcase_add_test(tc, second_psd_on_a_directory_is_refused_and_the_first_goes_on);
     tcase_add_test(tc, stale_unix_socket_is_replaced_and_a_live_one_is_not);
+    tcase_add_test(tc, a_unix_socket_of_another_kind_stays);
     tcase_add_test(tc, systemd_is_told);
     tcase_add_test(tc, watchdog_sees_signs_of_life_at_half_its_time);
     tcase_add_test(tc, watchdog_of_another_process_is_left_alone);
