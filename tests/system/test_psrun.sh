@@ -120,15 +120,16 @@ run --workers 1 -- ./no-such-program
 is 127 "$status" "a program that is not there gives 127"
 says err '^psrun: worker 0 could not be started: ./no-such-program: No such file' && [ "$(wc -l <"$work/err")" -eq 1 ]
 ok $? "and it is named in one line, before a shard is started"
+name=trainer
 printf '#!/bin/sh\n' >"$work/trainer"
-run --chdir "$work" -- trainer
+run --chdir "$work" -- "$name"
 [ "$status" -eq 127 ] && says err 'trainer: No such file or directory; trainer in the workers. directory is no program$'
 ok $? "so is one in the workers' directory that cannot be executed"
 chmod +x "$work/trainer"
-run --chdir "$work" -- trainer
+run --chdir "$work" -- "$name"
 [ "$status" -eq 127 ] && says err 'trainer: No such file or directory; did you mean ./trainer?'
 ok $? "and one that is not in PATH"
-run --chdir "$work" --env "PATH=$work:$PATH" -- trainer
+run --chdir "$work" --env "PATH=$work:$PATH" -- "$name"
 is 0 "$status" "unless the workers' PATH leads to it"
 
 printf '#!/bin/sh\necho "level=error no room" >&2\nexit 5\n' >"$work/broken"
