@@ -197,14 +197,10 @@ open_watched(const struct psctl *p, const ps_cluster *cluster, struct ps_client_
              struct lost_shard *lost, ps_client **client, struct ps_error *e)
 {
     uint64_t patience_ms = (uint64_t)p->settings.timeout_ms;
-    enum ps_err err;
 
     if (p->restores)
         patience_ms = MAX(patience_ms, RESTORE_PATIENCE_MS);
-    lost_shard_init(lost, options, patience_ms);
-    if ((err = ps_client_open(cluster, options, client, e)) == PS_OK)
-        lost_shard_watch(lost, *client);
-    return err;
+    return lost_shard_open(lost, cluster, options, patience_ms, client, e);
 }
 
 int

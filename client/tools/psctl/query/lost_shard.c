@@ -71,22 +71,23 @@ lost_shard_event(void *arg, const struct ps_error *event)
     pthread_mutex_unlock(&l->mutex);
 }
 
-void
-lost_shard_init(struct lost_shard *l, struct ps_client_options *options, uint64_t patience_ms)
+enum ps_err
+lost_shard_open(struct lost_shard *l, const ps_cluster *cluster, struct ps_client_options *options,
+                uint64_t patience_ms, ps_client **client, struct ps_error *e)
 {
+    enum ps_err err;
+
     *l = (struct lost_shard){.patience_ms = patience_ms};
     pthread_mutex_init(&l->mutex, NULL);
     monotonic_cond_init(&l->changed);
     options->on_event = lost_shard_event;
     options->on_event_arg = l;
-}
-
-void
-lost_shard_watch(struct lost_shard *l, ps_client *client)
-{
+    if ((err = ps_client_open(cluster, options, client, e)) != PS_OK)
+        return err;
     pthread_mutex_lock(&l->mutex);
-    l->client = client;
+    l->client = *client;
     pthread_mutex_unlock(&l->mutex);
+    return PS_OK;
 }
 
 enum ps_err

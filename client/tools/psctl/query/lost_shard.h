@@ -1,10 +1,8 @@
 /* A long command of one client, such as an export, ends when a shard that it has lost does not come back: a client
  * itself goes on trying for as long as its call may take, which for a worker is right.
  *
- *     lost_shard_init(&lost, &options, patience_ms);
- *     err = ps_client_open(cluster, &options, &client, &e);
+ *     err = lost_shard_open(&lost, cluster, &options, patience_ms, &client, &e);
  *     if (err == PS_OK) {
- *         lost_shard_watch(&lost, client);
  *         err = ... a call that takes long ...
  *         err = lost_shard_end(&lost, err, &e);
  *         ps_client_close(client);
@@ -34,9 +32,9 @@ struct lost_shard {
     size_t lost_len;
 };
 
-/* Before the client is opened: its events come here. */
-void lost_shard_init(struct lost_shard *l, struct ps_client_options *options, uint64_t patience_ms);
-void lost_shard_watch(struct lost_shard *l, ps_client *client);
+/* ps_client_open(), with the client's events coming here: *options gets them. */
+enum ps_err lost_shard_open(struct lost_shard *l, const ps_cluster *cluster, struct ps_client_options *options,
+                            uint64_t patience_ms, ps_client **client, struct ps_error *e) PS_MUST_USE;
 
 /* After the call, before the client is closed: its result, or UNREACHABLE with a sentence when a lost shard ended it.
  */

@@ -1,12 +1,11 @@
 #include "client/tools/psctl/query/query_all.h"
 
-#include "client/tools/psctl/query/lost_shard.h"
-
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/psctl/query/lost_shard.h"
 #include "common/system/now.h"
 #include "common/system/thread.h"
 #include "common/system/trace_file.h"
@@ -31,9 +30,9 @@ query_all_open(const struct shard_answer *a, int timeout_ms, struct lost_shard *
     if ((err = ps_cluster_from_list(a->address, 1, 0, &cluster, e)) != PS_OK)
         return err;
     if (lost != NULL)
-        lost_shard_init(lost, &options, (uint64_t)timeout_ms);
-    if ((err = ps_client_open(cluster, &options, client, e)) == PS_OK && lost != NULL)
-        lost_shard_watch(lost, *client);
+        err = lost_shard_open(lost, cluster, &options, (uint64_t)timeout_ms, client, e);
+    else
+        err = ps_client_open(cluster, &options, client, e);
     ps_cluster_free(cluster);
     return err;
 }
