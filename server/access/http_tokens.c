@@ -7,7 +7,6 @@
 #include <strings.h>
 #include <sys/random.h>
 
-#include "common/system/environment.h"
 #include "common/system/secret.h"
 #include "server/process/options.h"
 

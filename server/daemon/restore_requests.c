@@ -282,10 +282,8 @@ is_done(const struct daemon *d, uint64_t by)
 }
 
 static enum ps_err
-start_with_option(struct daemon *d, bool unfinished, struct ps_error *e)
+start_with_option(struct daemon *d, uint64_t by, bool unfinished, struct ps_error *e)
 {
-    uint64_t by = shard_restore_by(d->options->restore);
-
     if (shard_is_empty(d->shard) || unfinished)
         return give_option(d, by, e);
     if (shard_is_restoring(d->shard, NULL))
@@ -301,11 +299,12 @@ restore_requests_start(struct daemon *d, struct ps_error *e)
 {
     const char *dir, *job;
     bool unfinished = shard_restore_unfinished(d->shard, &dir, &job);
+    uint64_t by = d->options->restore != NULL ? shard_restore_by(d->options->restore) : 0;
 
-    if (d->options->restore != NULL && is_done(d, shard_restore_by(d->options->restore)))
+    if (by != 0 && !is_done(d, by))
+        return start_with_option(d, by, unfinished, e);
+    if (by != 0)
         log_line(LOG_LEVEL_INFO, "--restore was done by an earlier start: going on from there dir=\"%s\"",
                  d->options->restore);
-    else if (d->options->restore != NULL)
-        return start_with_option(d, unfinished, e);
     return unfinished ? restore_requests_hand_over(d, dir, job, 0, e) : PS_OK;
 }
