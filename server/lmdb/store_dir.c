@@ -314,7 +314,7 @@ store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct ps_error *e)
 void
 store_dir_undo(const struct store_dir *d)
 {
-    static const char *const names[] = {"data.mdb", "lock.mdb", STORE_DIR_MARK_NEW, STORE_DIR_MARK, LOCK_FILE};
+    static const char *const names[] = {STORE_DIR_FILES, LOCK_FILE};
     char dir[PATH_MAX], path[PATH_MAX + 16];
 
     if (!d->fresh)

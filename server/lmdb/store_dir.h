@@ -12,6 +12,10 @@
 #define STORE_DIR_MARK     "boot"
 #define STORE_DIR_MARK_NEW "boot.new"
 
+/* All files of a live directory but the lock, in the order in which they are removed: data first, so that a process
+ * that is killed in between leaves nothing unmarked. */
+#define STORE_DIR_FILES "data.mdb", "lock.mdb", STORE_DIR_MARK_NEW, STORE_DIR_MARK
+
 struct store_dir_report {
     bool on_disk;         /* the directory is not on tmpfs or ramfs: warn */
     char fs_name[32];     /* "tmpfs", "ext4", "0x..." */
@@ -53,8 +57,7 @@ void store_dir_close(struct store_dir *d);
 enum ps_err store_dir_lock(struct store_dir *d, const char *dir, struct ps_error *e) PS_MUST_USE;
 
 /* Before it is closed: removes what was put into a directory that held no data, the mark too, and the directory, if it
- * was created. Data go first and the lock last, so that a process that is killed in between leaves nothing unmarked.
- * For a psd that cannot start; nothing happens to a directory with data, or one that another psd holds. */
+ * was created. For a psd that cannot start; nothing happens to a directory with data, or one that another psd holds. */
 void store_dir_undo(const struct store_dir *d);
 
 /* Makes the names in a directory survive power loss, too. False: errno says why. */

@@ -175,7 +175,7 @@ foreign_name(const char *dir, char *out, size_t size)
 static enum ps_err
 remove_all(const char *dir, struct ps_error *e)
 {
-    static const char *const names[] = {"data.mdb", "lock.mdb", STORE_DIR_MARK_NEW, STORE_DIR_MARK};
+    static const char *const names[] = {STORE_DIR_FILES};
     char path[PATH_MAX];
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
