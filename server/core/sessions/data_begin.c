@@ -1,14 +1,19 @@
 #include "server/core/sessions/data_begin.h"
 
+#include "server/core/sessions/job.h"
 #include "server/core/sessions/session.h"
 
-/* At the start of a job the first of the others has no cursor, so this does not walk all of them for each. */
+/* Where no worker gets ahead before all have joined, the slowest clock stands still until this one has: it has missed
+ * nothing of what the others did meanwhile. Elsewhere: at the start of a job the first of the others has no cursor, so
+ * this does not walk all of them for each. */
 static struct data_cursor
 data_begin_others(const struct session *session)
 {
     struct data_cursor least = {0};
     const struct session *x;
 
+    if (job_begins_together(session->job))
+        return least;
     SESSION_EACH (session->job, x) {
         if (x == session || x->state != SESSION_LIVE || x->round != session->round)
             continue;

@@ -11,8 +11,8 @@ struct session;
 
 struct data_begin {
     uint64_t clock;            /* that it joined at */
-    struct data_cursor others; /* the least cursor of the live workers of the round; none: there were no others, or one
-                                  of them had none */
+    struct data_cursor others; /* the least cursor of the live workers of the round; none: there were no others, one of
+                                  them had none, or the job waits for all to join (job_begins_together()) */
 };
 
 /* The session joins its round, at its clock, for the first time. */

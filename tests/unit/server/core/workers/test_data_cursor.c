@@ -439,6 +439,28 @@ START_TEST(a_late_worker_begins_where_the_slowest_of_the_others_is)
 }
 END_TEST
 
+/* Where no worker gets ahead before all have joined, one that joins last has missed nothing: the steps that the others
+ * have done within the bound are its own, too. */
+START_TEST(in_ssp_a_worker_that_joins_last_begins_at_the_clock_that_waits_for_it)
+{
+    uint32_t a;
+
+    data_cursor_begin(PSD__MODE__SSP, 3);
+    take_over(1, 0);
+    take_over(2, 1);
+    a = kit_declare(&k, 1, "a", 4, PS_SGD);
+    for (uint32_t task = 0; task < 2; task++) {
+        data_cursor_pushed(task + 1, 1, 0, a, 0, 10);
+        data_cursor_ticked(task + 1, 2, 1, 10);
+    }
+    for (uint64_t conn = 3; conn <= 11; conn += 8) { /* and so does the process that takes its place */
+        ck_assert_uint_eq(take_over(conn, 2), 0);
+        ck_assert(began.clock == 0 && began.others == 0);
+    }
+    data_cursor_finish();
+}
+END_TEST
+
 START_TEST(durable_steps_are_counted_after_a_power_loss)
 {
     uint32_t var[2];
@@ -622,6 +644,7 @@ make_suite(void)
     tcase_add_loop_test(tc, in_sync_a_step_that_was_ticked_ends_with_its_last_push, 0, 3);
     tcase_add_test(tc, where_a_worker_began_stays);
     tcase_add_test(tc, a_late_worker_begins_where_the_slowest_of_the_others_is);
+    tcase_add_test(tc, in_ssp_a_worker_that_joins_last_begins_at_the_clock_that_waits_for_it);
     tcase_add_test(tc, durable_steps_are_counted_after_a_power_loss);
     tcase_add_test(tc, in_sync_durable_steps_are_counted_after_a_power_loss);
     tcase_add_test(tc, in_sync_a_gradient_of_other_data_does_not_stand_for_that_of_a_push);
