@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/api/broadcast_query.h"
+#include "client/api/report_pages.h"
 #include "common/core/wire/wire_text.h"
 
 struct ps_op *
@@ -28,54 +29,30 @@ admin_query_free(struct ps_op *op)
 
 /* ---- Queries ---- */
 
-/* One page of a report, after the pages that took waited_ms; within client_enter(). */
 static enum ps_err
-query_page(ps_client *c, uint32_t shard, enum ps_query query, const char *job, char *after, size_t after_size,
-           uint64_t waited_ms, uint64_t timeout_ms, struct json_report **report, bool *more, struct ps_error *e)
+admin_take_page(void *arg, Psd__Report *page, struct ps_error *e)
 {
-    struct ps_op *op = admin_query_new(c, e);
-    enum ps_err err;
+    struct json_report **report = arg;
+    enum ps_err err = report_add(report, page);
 
-    if (op == NULL)
-        return PS_ERR_NOMEM;
-    if ((err = core_query(c->core, shard, query, job, after, &op->core, e)) != PS_OK) {
-        call_free(op);
-        return err;
-    }
-    client_perform(c);
-    op->waited_ms = waited_ms;
-    if ((err = call_wait(op, timeout_ms, e)) == PS_OK &&
-        (err = report_add(report, core_op_answer(op->core), more, after, after_size)) != PS_OK)
-        ps_fail(e, err, "no memory for the report");
-    admin_query_free(op);
-    return err;
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "no memory for the report");
 }
 
 enum ps_err
 ps_client_query(ps_client *c, uint32_t shard, enum ps_query query, const char *job, int timeout_ms, char **json,
                 struct ps_error *error)
 {
-    char after[2 * PS_NAME_MAX + 2] = "";
     struct json_report *report = NULL;
-    uint64_t begun, deadline, now;
-    bool more = true;
+    const struct report_pages pages = {
+        .shard = shard, .query = query, .job = job, .timeout_ms = timeout_ms, .take = admin_take_page, .arg = &report};
     enum ps_err err;
 
     if ((err = call_need(c, json, error)) != PS_OK)
         return err;
     *json = NULL;
-    client_enter(c);
-    begun = now = uv_hrtime() / 1000000;
-    deadline = now + client_timeout(c, timeout_ms);
-    while (err == PS_OK && more) {
-        err = query_page(c, shard, query, job, after, sizeof(after), now - begun, deadline - MIN(now, deadline),
-                         &report, &more, error);
-        now = uv_hrtime() / 1000000;
-    }
-    if (err == PS_OK && (*json = report_text(report)) == NULL)
+    if ((err = report_pages_run(c, &pages, error)) == PS_OK && (*json = report_text(report)) == NULL)
         err = ps_fail(error, PS_ERR_NOMEM, "no memory for the report");
     report_free(report);
-    client_leave(c);
     return err;
 }
 

@@ -20,6 +20,7 @@
 #include "common/core/base/adaptive_spin.h"
 #include "common/net/conn.h"
 #include "common/net/loop_wakeup.h"
+#include "proto/psd.pb-c.h"
 
 struct net_conn;
 struct net_out;
@@ -190,10 +191,9 @@ void net_flush(struct net_link *n);
 
 /* ---- report.c ---- */
 
-/* JSON text of packed Reports (several pages of one): heap, or NULL when out of memory. */
+/* JSON text of Reports (several pages of one): heap, or NULL when out of memory. */
 struct json_report;
-enum ps_err report_add(struct json_report **r, struct span packed, bool *more, char *after,
-                       size_t after_size) PS_MUST_USE;
+enum ps_err report_add(struct json_report **r, Psd__Report *page) PS_MUST_USE; /* cleans the page's texts */
 char *report_text(const struct json_report *r);
 void report_free(struct json_report *r);
 

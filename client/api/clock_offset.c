@@ -30,13 +30,14 @@ read_clock(const struct core_op *op, uint64_t sent_ns, uint64_t came_ns, struct 
 static bool
 ask_once(ps_client *c, struct trace_clock *out)
 {
+    static const struct core_report_place no_spans = {.after = "0/0"};
     struct ps_op *op = call_new(c);
     uint64_t sent_ns = uv_hrtime();
     bool told = false;
 
     if (op == NULL)
         return false;
-    if (core_query(c->core, 0, PS_QUERY_TIMELINE, NULL, "0/0", &op->core, NULL) != PS_OK) {
+    if (core_query(c->core, 0, PS_QUERY_TIMELINE, NULL, &no_spans, &op->core, NULL) != PS_OK) {
         call_free(op);
         return false;
     }

@@ -145,39 +145,22 @@ merge_page(json_t *into, json_t *page)
     json_array_extend(json_object_get(into, "job"), json_object_get(page, "job"));
     merge_timeline(json_object_get(into, "timeline"), json_object_get(page, "timeline"));
     json_object_set(into, "more", json_object_get(page, "more"));
+    json_object_set(into, "next", json_object_get(page, "next"));
     json_decref(page);
 }
 
-/* The name that the next page goes on after; false when this page ends with nothing that has one. */
-static bool
-page_end(const Psd__Report *m, char *after, size_t after_size)
-{
-    if (m->n_variable > 0)
-        snprintf(after, after_size, "%s/%s", m->variable[m->n_variable - 1]->job, m->variable[m->n_variable - 1]->name);
-    else if (m->n_worker > 0)
-        snprintf(after, after_size, "%s/%u", m->worker[m->n_worker - 1]->job, m->worker[m->n_worker - 1]->task);
-    else if (m->n_job > 0)
-        snprintf(after, after_size, "%s", m->job[m->n_job - 1]->name);
-    else if (m->timeline != NULL)
-        snprintf(after, after_size, "%" PRIu64 "/%" PRIu64, m->timeline->next, m->timeline->end);
-    return m->n_variable > 0 || m->n_worker > 0 || m->n_job > 0 || m->timeline != NULL;
-}
-
 enum ps_err
-report_add(struct json_report **r, struct span packed, bool *more, char *after, size_t after_size)
+report_add(struct json_report **r, Psd__Report *m)
 {
-    Psd__Report *m = psd__report__unpack(NULL, packed.len, packed.data);
     json_t *page;
 
-    if (m == NULL || (*r == NULL && (*r = calloc(1, sizeof(**r))) == NULL))
+    if (*r == NULL && (*r = calloc(1, sizeof(**r))) == NULL)
         return PS_ERR_NOMEM;
     page = message_json(&m->base);
     if ((*r)->json == NULL)
         (*r)->json = page;
     else
         merge_page((*r)->json, page);
-    *more = m->more && page_end(m, after, after_size);
-    psd__report__free_unpacked(m, NULL);
     return PS_OK;
 }
 

@@ -10,8 +10,9 @@ struct job_definition_query {
     struct checkpoint *manifest;
     struct checkpoint_gather variables; /* of all shards */
     struct job_definition *is;
-    bool more; /* the shard that is asked has more */
-    char after[2 * PS_NAME_MAX + 2];
+    bool more; /* the shard that is asked has more: */
+    uint64_t from;
+    char after[2 * PS_NAME_MAX + 2]; /* of shards that give no number */
 };
 
 static enum ps_err
@@ -58,7 +59,6 @@ take_variables(struct job_definition_query *d, uint32_t shard, const Psd__Report
             return broadcast_query_unreadable(shard, e);
         if ((err = checkpoint_gather_take(&d->variables, v->declared, v->now, e)) != PS_OK)
             return err;
-        snprintf(d->after, sizeof d->after, "%s/%s", d->job, v->declared->name);
     }
     return PS_OK;
 }
@@ -72,13 +72,16 @@ job_definition_take(void *arg, uint32_t shard, struct span answer, struct ps_err
 
     if (r == NULL)
         return broadcast_query_unreadable(shard, e);
-    d->more = r->more && r->n_definition > 0;
+    d->more = r->more && (r->next > d->from || (r->next == 0 && r->n_definition > 0));
+    d->from = r->next;
     if (r->job_definition != NULL)
         err = take_job(d, shard, r->job_definition, e);
     else if (r->n_definition > 0)
         err = broadcast_query_unreadable(shard, e); /* variables of which job? */
     if (err == PS_OK)
         err = take_variables(d, shard, r, e);
+    if (err == PS_OK && d->from == 0 && r->n_definition > 0)
+        snprintf(d->after, sizeof d->after, "%s/%s", d->job, r->definition[r->n_definition - 1]->declared->name);
     psd__report__free_unpacked(r, NULL);
     return err;
 }
@@ -99,9 +102,11 @@ job_definition_query(const struct call_deadline *limit, const char *job, struct 
     query.after = d.after;
     for (uint32_t shard = 0; err == PS_OK && shard < limit->client->shards; shard++) {
         d.after[0] = '\0';
-        do
+        d.from = 0;
+        do {
+            query.from = d.from;
             err = broadcast_query_run(&a, shard, 1, e);
-        while (err == PS_OK && d.more);
+        } while (err == PS_OK && d.more);
     }
     if (err == PS_OK)
         err = checkpoint_gather_add(&d.variables, manifest, e);

@@ -104,6 +104,7 @@ struct shard {
     struct rendezvous_core rendezvous; /* of groups; shard 0 */
     struct shard_stats stats;
     uint64_t waits_over;
+    uint64_t looks; /* jobs, variables, sessions and blocks that walks have looked at */
     struct event_buffers event_buffers;
 };
 

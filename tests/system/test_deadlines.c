@@ -336,6 +336,36 @@ START_TEST(every_call_returns_by_its_deadline_and_names_the_shard)
 }
 END_TEST
 
+/* The first pages come, and a later one not in time: what was left for that one is not how long the call waited. */
+START_TEST(list_of_several_pages_says_how_long_it_waited_for_all)
+{
+    enum { VARIABLES = 1200 };
+    struct trained t = deadlines_train(false);
+    ps_op *ops[VARIABLES];
+    ps_var *var;
+    int waited = 0;
+    char *json;
+
+    for (int i = 0; i < VARIABLES; i++) {
+        char name[32];
+        struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {4}, .optimizer = {.learning_rate = 1}};
+
+        snprintf(name, sizeof name, "many/%d", i);
+        FINE(ps_client_declare_start(t.client, &spec, &var, &ops[i], &error));
+    }
+    for (int i = 0; i < VARIABLES; i++) {
+        FINE(ps_op_wait(ops[i], -1, &error));
+        ps_op_free(ops[i]);
+    }
+    atomic_store(&proxy.faults->delay_ms, TIMEOUT_MS / 3); /* both ways: one page comes in time, not two */
+    ck_assert_int_eq(ps_client_query(t.client, 0, PS_QUERY_VARIABLES, NULL, TIMEOUT_MS, &json, &error), PS_ERR_TIMEOUT);
+    ck_assert_msg(sscanf(error.text, "waited %d ms for shard 0", &waited) == 1 && waited >= TIMEOUT_MS, "%s",
+                  error.text);
+    ps_client_abandon(t.client);
+    deadlines_heal();
+}
+END_TEST
+
 /* Closing waits for unacknowledged pushes as long as the default time-out, and for a goodbye a little. */
 START_TEST(closing_ends_in_time)
 {
@@ -460,6 +490,7 @@ make_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, deadlines_setup, deadlines_teardown);
     tcase_add_loop_test(tc, every_call_returns_by_its_deadline_and_names_the_shard, 0, (int)ARRAY_LEN(troubles));
+    tcase_add_test(tc, list_of_several_pages_says_how_long_it_waited_for_all);
     tcase_add_loop_test(tc, closing_ends_in_time, 0, 4);
     tcase_add_loop_test(tc, opening_returns_by_its_deadline_and_names_the_shard, 0, 4);
     tcase_add_loop_test(tc, a_name_that_hangs_holds_up_neither_opening_nor_closing, 0, 2);

@@ -265,9 +265,16 @@ enum ps_err core_barrier(struct core *c, const char *name, struct core_op **op, 
 /* A barrier with a place in the data (PROTOCOL.md); again: how many there were at that place before. */
 enum ps_err core_barrier_at(struct core *c, const char *name, const struct ps_cursor *at, uint32_t again,
                             struct core_op **op, struct ps_error *e) PS_MUST_USE;
-/* job, after: NULL or text. */
-enum ps_err core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job, const char *after,
-                       struct core_op **op, struct ps_error *e) PS_MUST_USE;
+/* Where a report goes on that fills several pages: from a number that the page before gave, or after the name that it
+ * ended with. Zeroed: its first page. */
+struct core_report_place {
+    uint64_t from;
+    char after[2 * PS_NAME_MAX + 2]; /* "job/name" */
+};
+
+/* job: NULL or a name; place: NULL for the first page. */
+enum ps_err core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job,
+                       const struct core_report_place *place, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 enum ps_err core_ping(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 
 /* To all shards; one that did not change is named by the result. */

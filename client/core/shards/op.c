@@ -99,7 +99,8 @@ op_new(struct core *c, enum op_kind kind)
     op->clock = c->clock;
     op->blocks_transferred = op->held_us = 0;
     op->lanes_n = 0;
-    op->name[0] = op->after[0] = op->delay_text[0] = '\0';
+    op->name[0] = op->place.after[0] = op->delay_text[0] = '\0';
+    op->place.from = 0;
     op->answer_len = 0;
     op->prev = NULL;
     op->next = c->ops;

@@ -31,7 +31,6 @@ enum op_kind {
 };
 
 #define OP_DELAY_TEXT_MAX 256
-#define OP_TEXT_MAX       (2 * PS_NAME_MAX + 2) /* a name, or job/name */
 
 /* An operation's share on one shard. */
 struct lane {
@@ -82,8 +81,8 @@ struct core_op {
     uint32_t lanes_n, lanes_room;
 
     enum ps_query query;
-    char name[OP_TEXT_MAX]; /* of the barrier, the variable to attach to, or the query's job */
-    char after[OP_TEXT_MAX];
+    char name[PS_NAME_MAX + 1]; /* of the barrier, the variable to attach to, or the query's job */
+    struct core_report_place place;
     uint8_t *answer;
     size_t answer_len;
     char delay_text[OP_DELAY_TEXT_MAX]; /* which workers hold it back, as last reported */

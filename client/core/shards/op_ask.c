@@ -108,7 +108,7 @@ start_question(struct core *c, enum op_kind kind, enum request_kind part, uint32
         return ps_fail(e, PS_ERR_NOMEM, "no memory to ask a shard");
     op->query = like->query;
     memcpy(op->name, like->name, sizeof(op->name));
-    memcpy(op->after, like->after, sizeof(op->after));
+    op->place = like->place;
     if (op_reserve(op, 0, 1) != PS_OK || op_start_control(c, op, shard, part, NULL) != PS_OK)
         return op_undo(c, op, e, "question");
     *op_out = op;
@@ -117,8 +117,8 @@ start_question(struct core *c, enum op_kind kind, enum request_kind part, uint32
 }
 
 enum ps_err
-core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job, const char *after, struct core_op **op,
-           struct ps_error *e)
+core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job, const struct core_report_place *place,
+           struct core_op **op, struct ps_error *e)
 {
     struct core_op like = {.query = query};
 
@@ -126,12 +126,10 @@ core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job,
         return ps_fail(e, PS_ERR_INVALID, "query %d is not known", (int)query);
     if (job != NULL && (strlen(job) > PS_NAME_MAX || !utf8_is_printable(job, strlen(job))))
         return ps_fail(e, PS_ERR_INVALID, "a job's name is up to %d bytes of UTF-8", PS_NAME_MAX);
-    if (after != NULL && strlen(after) >= sizeof(like.after))
-        return ps_fail(e, PS_ERR_INVALID, "the position to go on from is too long");
     if (job != NULL)
         memcpy(like.name, job, strlen(job));
-    if (after != NULL)
-        memcpy(like.after, after, strlen(after));
+    if (place != NULL)
+        like.place = *place;
     return start_question(c, OP_QUERY, REQUEST_QUERY, shard, &like, op, e);
 }
 

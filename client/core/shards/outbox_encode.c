@@ -216,7 +216,8 @@ encode_query(struct core *c, struct shard_link *l, struct request *p, struct sen
     } else {
         m.kind = (Psd__QueryKind)p->op->query;
         m.job = p->op->name;
-        m.after = p->op->after;
+        m.after = p->op->place.after;
+        m.from = p->op->place.from;
     }
     return shard_link_encode(s, MSG_QUERY, p->request, &m.base, 0);
 }

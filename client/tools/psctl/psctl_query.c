@@ -14,16 +14,13 @@ static const unsigned psctl_query_queries[VIEWS] = {
     [VIEW_WORKERS] = QUERY_BIT(PS_QUERY_WORKERS), [VIEW_BLOCKED] = QUERY_BIT(PS_QUERY_BLOCKED),
 };
 
-/* Over all shards a job's workers and variables are counted one by one; JSON has the reports of the shards, and no
- * more. */
+/* Over all shards a job's workers are counted one by one; JSON has the reports of the shards, and no more. */
 static unsigned
 psctl_query_needs_all(const struct psctl *p, enum view_kind kind)
 {
-    unsigned each = QUERY_BIT(PS_QUERY_WORKERS) | QUERY_BIT(PS_QUERY_VARIABLES);
-
     if (kind == VIEW_VARIABLES && p->ranked)
         return ranking_queries;
-    return psctl_query_queries[kind] | (kind == VIEW_JOBS && !p->settings.json ? each : 0);
+    return psctl_query_queries[kind] | (kind == VIEW_JOBS && !p->settings.json ? QUERY_BIT(PS_QUERY_WORKERS) : 0);
 }
 
 /* Of --top, --by, --variables. */

@@ -91,10 +91,17 @@ variable_add(struct shard *s, struct variable *v)
     s->variables_len = MAX(s->variables_len, v->id);
     v->first = s->ordinals;
     s->ordinals += v->count;
+    v->job->firsts += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
     s->promised_bytes += v->bytes;
     s->gather_bytes += v->gather_bytes;
     s->pool.kept_max = s->gather_bytes + 16 * MIB;
     return true;
+}
+
+struct variable *
+variable_from(const struct shard *s, uint32_t id)
+{
+    return id <= s->variables_len ? s->variables[MAX(id, 1u)] : NULL;
 }
 
 /* ---- Rows ---- */

@@ -64,6 +64,9 @@ bool variable_load(void *arg, struct span key, struct span value);
 /* Room in the shard's table for ids up to this one. */
 bool variables_grow(struct shard *s, uint32_t id) PS_MUST_USE;
 
+/* The one of this id, or the first past it. NULL: there is none. */
+struct variable *variable_from(const struct shard *s, uint32_t id);
+
 void variable_free(struct variable *v); /* accepts NULL */
 
 #endif

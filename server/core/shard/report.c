@@ -14,7 +14,8 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
     Psd__StatsReport stats_report = PSD__STATS_REPORT__INIT;
     Psd__Histogram age = PSD__HISTOGRAM__INIT;
     Psd__TimelineReport timeline = PSD__TIMELINE_REPORT__INIT;
-    struct report_builder b = {.s = s, .report = &m, .job = query->job, .after = query->after};
+    struct report_builder b = {
+        .s = s, .report = &m, .job = query->job, .after = query->after, .from = query->from, .looks = s->looks};
 
     m.kind = query->kind;
     switch (query->kind) {
@@ -47,5 +48,8 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
     default:
         ps_assert(false);
     }
-    actions_send(s, c, MSG_REPORT, request, &m.base);
+    if (b.err != PS_OK)
+        actions_error(s, c, request, b.err, b.error.text);
+    else
+        actions_send(s, c, MSG_REPORT, request, &m.base);
 }

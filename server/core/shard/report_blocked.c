@@ -30,8 +30,10 @@ report_blocked_row(void *arg, const struct waiting *w)
     m->waited_ms = w->waited_ms;
     m->who = report_text(b->s, w->who);
     m->on = report_text(b->s, w->on);
-    if (!report_fits(b, r->n_blocked, &m->base))
+    if (r->n_blocked == REPORT_WAITS_MAX || !report_fits(b, &m->base)) {
+        r->more = true;
         return false;
+    }
     r->blocked[r->n_blocked++] = m;
     return true;
 }
@@ -41,6 +43,6 @@ report_blocked(struct report_builder *b)
 {
     struct shard *s = b->s;
 
-    if ((b->report->blocked = report_zeroed(s, REPORT_ENTRIES_MAX * sizeof(Psd__BlockedReport *))) != NULL)
+    if ((b->report->blocked = report_zeroed(s, REPORT_WAITS_MAX * sizeof(Psd__BlockedReport *))) != NULL)
         wait_report_each(s, s->now_ms, b->job, report_blocked_row, b);
 }

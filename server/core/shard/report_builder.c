@@ -12,18 +12,28 @@ report_wants_job(const struct report_builder *b, const struct job *job)
     return job != NULL && (b->job[0] == '\0' || strcmp(b->job, job->name) == 0);
 }
 
-/* Whether one more entry fits; if not, the report says that there is more. */
 bool
-report_fits(struct report_builder *b, size_t entries, const ProtobufCMessage *m)
+report_fits(struct report_builder *b, const ProtobufCMessage *m)
 {
     size_t size = protobuf_c_message_get_packed_size(m) + 8;
 
-    if (entries < REPORT_ENTRIES_MAX && b->bytes + size <= REPORT_BYTES_MAX) {
-        b->bytes += size;
-        return true;
-    }
+    if (b->bytes + size > REPORT_BYTES_MAX)
+        return false;
+    b->bytes += size;
+    return true;
+}
+
+bool
+report_is_long(const struct report_builder *b, size_t entries)
+{
+    return entries == REPORT_ENTRIES_MAX || (entries > 0 && b->s->looks - b->looks > REPORT_LOOKS_MAX);
+}
+
+void
+report_goes_on(struct report_builder *b, uint64_t next)
+{
     b->report->more = true;
-    return false;
+    b->report->next = next;
 }
 
 void *

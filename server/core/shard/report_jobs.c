@@ -35,14 +35,16 @@ job_options(struct shard *s, const struct job *job)
 }
 
 static uint64_t
-report_jobs_leader(const struct job *job)
+report_jobs_leader(struct shard *s, const struct job *job)
 {
     const struct session *x;
     uint64_t fastest = 0;
 
-    SESSION_EACH (job, x)
+    SESSION_EACH (job, x) {
+        s->looks++;
         if (x->state == SESSION_LIVE)
             fastest = MAX(fastest, x->clock);
+    }
     return fastest;
 }
 
@@ -51,10 +53,10 @@ job_report(struct shard *s, const struct job *job)
 {
     Psd__JobReport *m = report_zeroed(s, sizeof *m);
     struct barrier_opened_parts *opened = report_zeroed(s, sizeof *opened);
-    const struct pull *p;
 
     if (m == NULL || opened == NULL)
         return NULL;
+    s->looks++;
     psd__job_report__init(m);
     m->name = (char *)job->name;
     m->options = job_options(s, job);
@@ -64,11 +66,11 @@ job_report(struct shard *s, const struct job *job)
     m->finished = job->finished;
     m->slowest_clock = job->slowest;
     m->fastest_clock = clock_fastest(job);
-    m->leader = report_jobs_leader(job);
+    m->leader = report_jobs_leader(s, job);
     m->opened = barrier_opened_message(&job->barrier_opened, opened);
     m->variables = HASH_COUNT(job->variables);
-    DL_FOREACH (job->pulls, p)
-        m->pulls_parked++;
+    m->first = job->firsts;
+    m->pulls_parked = job->pulls_len;
     if ((m->metrics = report_zeroed(s, WIRE_METRICS_MAX * sizeof *m->metrics)) != NULL)
         m->n_metrics = job_metrics_sum(job, m->metrics);
     m->n_metric_names = job->metric_names.len;
@@ -82,6 +84,8 @@ first_job(const struct report_builder *b)
 {
     const struct job *job;
 
+    if (b->from > 0)
+        return (uint32_t)MIN(b->from, (uint64_t)UINT32_MAX);
     if (b->after[0] == '\0')
         return 1;
     HASH_FIND(hh, b->s->jobs, b->after, strlen(b->after), job);
@@ -101,8 +105,16 @@ report_jobs(struct report_builder *b)
 
         if (!report_wants_job(b, s->jobs_by_id[id]))
             continue;
-        if ((m = job_report(s, s->jobs_by_id[id])) == NULL || !report_fits(b, r->n_job, &m->base))
+        if (report_is_long(b, r->n_job)) {
+            report_goes_on(b, id);
             return;
+        }
+        if ((m = job_report(s, s->jobs_by_id[id])) == NULL)
+            return;
+        if (!report_fits(b, &m->base)) {
+            report_goes_on(b, id);
+            return;
+        }
         r->job[r->n_job++] = m;
     }
 }
@@ -116,6 +128,7 @@ report_jobs_worker(struct shard *s, const struct session *x)
 
     if (m == NULL)
         return NULL;
+    s->looks++;
     psd__worker_report__init(m);
     m->job = (char *)x->job->name;
     m->task = x->task;
@@ -135,44 +148,66 @@ report_jobs_worker(struct shard *s, const struct session *x)
     return m;
 }
 
-/* Jobs come in order of id; "job/task" names where the last report ended, and a job's name may have a '/', too. */
-static uint32_t
-first_task(const struct report_builder *b, const struct job *job, bool *past)
+/* Jobs come in order of id, and their workers in order of task. A place, `next` of a page, is both in one number. */
+static uint64_t
+worker_place(uint32_t job_id, uint32_t task)
+{
+    return (uint64_t)job_id << 32 | task;
+}
+
+/* "job/task" names where the last report ended, and a job's name may have a '/', too. */
+static uint64_t
+first_worker(const struct report_builder *b)
 {
     const char *task = strrchr(b->after, '/');
-    size_t len = strlen(job->name);
+    const struct job *job = NULL;
 
-    if (*past)
-        return 0;
-    if (task == NULL || (size_t)(task - b->after) != len || memcmp(b->after, job->name, len) != 0)
-        return UINT32_MAX;
-    *past = true;
-    return (uint32_t)strtoul(task + 1, NULL, 10) + 1;
+    if (b->from > 0)
+        return b->from;
+    if (b->after[0] == '\0')
+        return worker_place(1, 0);
+    if (task != NULL)
+        HASH_FIND(hh, b->s->jobs, b->after, (size_t)(task - b->after), job);
+    return job != NULL ? worker_place(job->id, (uint32_t)strtoul(task + 1, NULL, 10) + 1) : UINT64_MAX;
+}
+
+/* The job's workers from this task on. False: the page is full. */
+static bool
+report_workers_of(struct report_builder *b, const struct job *job, uint32_t task)
+{
+    Psd__Report *r = b->report;
+    const struct session *x;
+
+    for (x = session_from(job, task); x != NULL; x = session_from(job, x->task + 1)) {
+        Psd__WorkerReport *m;
+
+        if (report_is_long(b, r->n_worker)) {
+            report_goes_on(b, worker_place(job->id, x->task));
+            return false;
+        }
+        if ((m = report_jobs_worker(b->s, x)) == NULL)
+            return false;
+        if (!report_fits(b, &m->base)) {
+            report_goes_on(b, worker_place(job->id, x->task));
+            return false;
+        }
+        r->worker[r->n_worker++] = m;
+    }
+    return true;
 }
 
 void
 report_workers(struct report_builder *b)
 {
     struct shard *s = b->s;
-    Psd__Report *r = b->report;
-    bool past = b->after[0] == '\0';
+    uint64_t from = first_worker(b);
+    uint32_t task = (uint32_t)from;
 
-    if ((r->worker = report_zeroed(s, REPORT_ENTRIES_MAX * sizeof(Psd__WorkerReport *))) == NULL)
+    if ((b->report->worker = report_zeroed(s, REPORT_ENTRIES_MAX * sizeof(Psd__WorkerReport *))) == NULL)
         return;
-    for (uint32_t id = 1; id <= s->jobs_len; id++) {
-        const struct job *job = s->jobs_by_id[id];
-        const struct session *x;
-
-        if (!report_wants_job(b, job))
-            continue;
-        for (x = session_from(job, first_task(b, job, &past)); x != NULL; x = session_from(job, x->task + 1)) {
-            Psd__WorkerReport *m = report_jobs_worker(s, x);
-
-            if (m == NULL || !report_fits(b, r->n_worker, &m->base))
-                return;
-            r->worker[r->n_worker++] = m;
-        }
-    }
+    for (uint64_t id = from >> 32; id <= s->jobs_len; id++, task = 0)
+        if (report_wants_job(b, s->jobs_by_id[id]) && !report_workers_of(b, s->jobs_by_id[id], task))
+            return;
 }
 
 /* ---- Definition ---- */
@@ -181,7 +216,6 @@ Psd__JobDefinition *
 report_job_definition(struct shard *s, const struct job *job)
 {
     Psd__JobDefinition *m = report_zeroed(s, sizeof *m);
-
     if (m == NULL)
         return NULL;
     psd__job_definition__init(m);

@@ -6,26 +6,102 @@
 
 /* ---- Variables ---- */
 
-/* The first of the wanted variables past `after` in order of path, found in one pass over all. */
-static size_t
-first_variables(const struct report_builder *b, struct variable **first, size_t max)
+/* A page goes through variables in order of id, from the first that it wants; `next` is the id of the one after it. So
+ * one that is there from a listing's begin to its end is in it once, whatever is declared or goes meanwhile. */
+struct variables_page {
+    struct report_builder *b;
+    const struct job *job; /* of this one alone, or NULL */
+    struct variable *at;   /* the next to look at, NULL: none */
+};
+
+/* The variable of this path. A job's name may have a '/', too: the first division that names a variable counts. */
+static struct variable *
+page_find_path(const struct report_builder *b, const char *path)
 {
-    size_t n = 0;
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        struct variable *v = NULL;
+        struct job *job;
 
-    for (uint32_t id = 1; id <= b->s->variables_len; id++) {
-        struct variable *v = b->s->variables[id];
-        size_t at;
-
-        if (!report_wants_job(b, v->job) || strcmp(v->path, b->after) <= 0)
-            continue;
-        if (n == max && strcmp(v->path, first[n - 1]->path) >= 0)
-            continue;
-        for (at = MIN(n, max - 1); at > 0 && strcmp(v->path, first[at - 1]->path) < 0; at--)
-            first[at] = first[at - 1];
-        first[at] = v;
-        n = MIN(n + 1, max);
+        HASH_FIND(hh, b->s->jobs, path, (size_t)(slash - path), job);
+        if (job != NULL)
+            HASH_FIND(hh, job->variables, slash + 1, strlen(slash + 1), v);
+        if (v != NULL && report_wants_job(b, job))
+            return v;
     }
-    return n;
+    return NULL;
+}
+
+/* In order of id within a job, as they were declared; of all jobs, by the table. */
+static struct variable *
+page_after(const struct variables_page *p, const struct variable *v)
+{
+    return p->job != NULL ? v->hh.next : variable_from(p->b->s, v->id + 1);
+}
+
+/* Where it begins. False: after a variable that is not there any more, and it cannot be said what came next. */
+static bool
+page_begin(struct variables_page *p)
+{
+    const struct report_builder *b = p->b;
+    const struct variable *last;
+    struct job *job = NULL;
+
+    if (b->job[0] != '\0') {
+        HASH_FIND(hh, b->s->jobs, b->job, strlen(b->job), job);
+        if (job == NULL)
+            return true;
+    }
+    p->job = job;
+    if (b->from > 0) {
+        p->at = b->from <= UINT32_MAX ? variable_from(b->s, (uint32_t)b->from) : NULL;
+    } else if (b->after[0] == '\0') {
+        p->at = job != NULL ? job->variables : variable_from(b->s, 1);
+    } else {
+        if ((last = page_find_path(b, b->after)) == NULL)
+            return false;
+        p->at = page_after(p, last);
+    }
+    return true;
+}
+
+/* Passes over variables of other jobs: where one of the job stood, from which the page was to go on, there may be none
+ * of it for long. False: enough was looked at, and the page ends. */
+static bool
+page_pass(struct variables_page *p)
+{
+    struct shard *s = p->b->s;
+
+    while (p->at != NULL && p->job != NULL && p->at->job != p->job) {
+        if (++s->looks - p->b->looks > REPORT_LOOKS_MAX)
+            return false;
+        p->at = variable_from(s, p->at->id + 1);
+    }
+    return true;
+}
+
+/* The next one; NULL: the page ends, and says where the next begins when there is one. */
+static struct variable *
+page_next(struct variables_page *p, size_t entries)
+{
+    struct variable *v;
+
+    if (p->at == NULL)
+        return NULL;
+    if (report_is_long(p->b, entries) || !page_pass(p)) {
+        report_goes_on(p->b, p->at->id);
+        return NULL;
+    }
+    if ((v = p->at) != NULL)
+        p->at = page_after(p, v);
+    return v;
+}
+
+static void
+page_refuse(struct report_builder *b)
+{
+    b->err = ps_fail(&b->error, PS_ERR_NOT_FOUND,
+                     "variable '%.128s', after which the list was to go on, is not there any more: ask from its begin",
+                     b->after);
 }
 
 /* Of the update that the newest block takes next. */
@@ -57,6 +133,7 @@ report_variables_row(struct shard *s, const struct variable *v)
 
     if (m == NULL)
         return NULL;
+    s->looks += 1 + v->ready;
     psd__variable_report__init(m);
     ps_optimizer_describe(&v->optimizer, text, sizeof text);
     m->job = (char *)v->job->name;
@@ -72,18 +149,25 @@ report_variables_row(struct shard *s, const struct variable *v)
 void
 report_variables(struct report_builder *b)
 {
-    struct variable *first[REPORT_ENTRIES_MAX / 4];
-    size_t n = first_variables(b, first, ARRAY_LEN(first));
+    struct variables_page page = {.b = b};
     Psd__Report *r = b->report;
+    struct variable *v;
 
-    if ((r->variable = report_zeroed(b->s, MAX(n, 1) * sizeof(Psd__VariableReport *))) == NULL)
+    if (!page_begin(&page)) {
+        page_refuse(b);
         return;
-    r->more = n == ARRAY_LEN(first);
-    for (size_t i = 0; i < n; i++) {
-        Psd__VariableReport *m = report_variables_row(b->s, first[i]);
+    }
+    if ((r->variable = report_zeroed(b->s, REPORT_ENTRIES_MAX * sizeof(Psd__VariableReport *))) == NULL)
+        return;
+    while ((v = page_next(&page, r->n_variable)) != NULL) {
+        Psd__VariableReport *m = report_variables_row(b->s, v);
 
-        if (m == NULL || !report_fits(b, r->n_variable, &m->base))
+        if (m == NULL)
             return;
+        if (!report_fits(b, &m->base)) {
+            report_goes_on(b, v->id);
+            return;
+        }
         r->variable[r->n_variable++] = m;
     }
 }
@@ -100,6 +184,7 @@ report_variables_definition(struct shard *s, const struct variable *v)
 
     if (m == NULL || room == NULL || now == NULL)
         return NULL;
+    s->looks++;
     psd__variable_definition__init(m);
     *now = *v->declare;
     now->optimizer = wire_optimizer_message(&v->optimizer, room);
@@ -111,24 +196,28 @@ report_variables_definition(struct shard *s, const struct variable *v)
 void
 report_definitions(struct report_builder *b)
 {
-    struct variable *first[REPORT_ENTRIES_MAX / 4];
+    struct variables_page page = {.b = b};
     Psd__Report *r = b->report;
-    struct job *job;
-    size_t n;
+    struct variable *v;
 
-    HASH_FIND(hh, b->s->jobs, b->job, strlen(b->job), job);
-    if (job == NULL)
+    if (!page_begin(&page)) {
+        page_refuse(b);
         return;
-    n = first_variables(b, first, ARRAY_LEN(first));
-    r->job_definition = report_job_definition(b->s, job);
-    if ((r->definition = report_zeroed(b->s, MAX(n, 1) * sizeof(Psd__VariableDefinition *))) == NULL)
+    }
+    if (page.job == NULL)
         return;
-    r->more = n == ARRAY_LEN(first);
-    for (size_t i = 0; i < n; i++) {
-        Psd__VariableDefinition *m = report_variables_definition(b->s, first[i]);
+    r->job_definition = report_job_definition(b->s, page.job);
+    if ((r->definition = report_zeroed(b->s, REPORT_ENTRIES_MAX * sizeof(Psd__VariableDefinition *))) == NULL)
+        return;
+    while ((v = page_next(&page, r->n_definition)) != NULL) {
+        Psd__VariableDefinition *m = report_variables_definition(b->s, v);
 
-        if (m == NULL || !report_fits(b, r->n_definition, &m->base))
+        if (m == NULL)
             return;
+        if (!report_fits(b, &m->base)) {
+            report_goes_on(b, v->id);
+            return;
+        }
         r->definition[r->n_definition++] = m;
     }
 }

@@ -99,6 +99,7 @@ pull_park(struct shard *s, struct connection *c, const struct pull *asked)
     }
     *p = *asked;
     DL_APPEND(c->session->job->pulls, p);
+    c->session->job->pulls_len++;
     DL_APPEND2(c->parked, p, parked_prev, parked_next);
     c->parked_len++;
     c->parked_bytes += shard_data_bytes(p->data);
@@ -225,6 +226,7 @@ pull_unpark(struct shard *s, struct job *job, struct pull *p)
     data->held_us =
         shard_trace_held(s, sync ? TIMELINE_HELD_STEP : TIMELINE_HELD_BOUND, p->since_ns, c->session->task, p->clock);
     DL_DELETE(job->pulls, p);
+    job->pulls_len--;
     DL_DELETE2(c->parked, p, parked_prev, parked_next);
     c->parked_len--;
     c->parked_bytes -= shard_data_bytes(data);

@@ -1,5 +1,6 @@
 /* Each job: how its workers are synchronized and their states, in all and on each shard. A shard counts the workers
- * that it sees and the variables that lie on it: over all shards, workers and variables are counted one by one. */
+ * that it sees and the variables that lie on it: over all shards, workers are counted one by one, and of variables the
+ * first blocks, each of which lies on one shard. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +18,13 @@ struct job_sum {
     bool differs; /* its options are not the same everywhere */
     struct worker_counts counts;
     uint64_t slowest, fastest, variables, parked;
+    uint64_t firsts; /* variables whose first block is on one of the shards */
 };
 
 /* Everything that the shards report about jobs. */
 struct jobs {
-    struct report_entry *places, *variables;
-    size_t len, variables_len;
+    struct report_entry *places;
+    size_t len;
     struct worker_sum *workers;
     size_t workers_len;
     bool parts; /* show each shard's */
@@ -39,6 +41,8 @@ job_add(struct job_sum *sum, const json_t *j)
     sum->slowest = first ? field_number(j, "slowest_clock") : MIN(sum->slowest, field_number(j, "slowest_clock"));
     sum->fastest = MAX(sum->fastest, field_number(j, "fastest_clock"));
     sum->parked += field_number(j, "pulls_parked");
+    sum->firsts += field_number(j, "first");
+    sum->variables = MAX(sum->variables, field_number(j, "variables"));
 }
 
 /* One shard's report. */
@@ -47,34 +51,23 @@ job_part(const json_t *j)
 {
     struct job_sum part = {.counts = {.live = field_number(j, "live"),
                                       .lapsed = field_number(j, "lapsed"),
-                                      .finished = field_number(j, "finished")},
-                           .variables = field_number(j, "variables")};
+                                      .finished = field_number(j, "finished")}};
 
     job_add(&part, j);
     return part;
 }
 
-static uint64_t
-job_variables(const struct jobs *jobs, const char *name)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < jobs->variables_len; i++)
-        n += strcmp(field_text(jobs->variables[i].report, "job"), name) == 0 &&
-             (i == 0 || !report_entry_same(&jobs->variables[i - 1], &jobs->variables[i]));
-    return n;
-}
-
-/* Of the job at places[at], which takes *n of them. */
+/* Of the job at places[at], which takes *n of them. Where a shard was not reached, or is of a version that does not
+ * count first blocks, there are at least as many variables as on the shard that has most. */
 static struct job_sum
 job_whole(const struct jobs *jobs, size_t at, size_t *n)
 {
     const char *name = field_text(jobs->places[at].report, "name");
-    struct job_sum sum = {.counts = worker_sums_count(jobs->workers, jobs->workers_len, name),
-                          .variables = job_variables(jobs, name)};
+    struct job_sum sum = {.counts = worker_sums_count(jobs->workers, jobs->workers_len, name)};
 
     for (*n = 0; at + *n < jobs->len && report_entry_same(&jobs->places[at], &jobs->places[at + *n]); ++*n)
         job_add(&sum, jobs->places[at + *n].report);
+    sum.variables = MAX(sum.variables, sum.firsts);
     return sum;
 }
 
@@ -131,7 +124,6 @@ view_jobs(const struct shard_answer *answers, uint32_t n, const struct printer *
     struct text_table *t;
 
     jobs.places = report_entries_gather(answers, n, "job", &jobs.len);
-    jobs.variables = report_entries_gather(answers, n, "variable", &jobs.variables_len);
     jobs.workers = worker_sums(answers, n, &jobs.workers_len);
     if (jobs.len == 0) {
         fprintf(page->out, "no jobs\n");
@@ -143,6 +135,5 @@ view_jobs(const struct shard_answer *answers, uint32_t n, const struct printer *
     table_print_free(t, page);
 out:
     free(jobs.workers);
-    free(jobs.variables);
     free(jobs.places);
 }

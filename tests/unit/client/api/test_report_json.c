@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "client/api/client_state.h"
-#include "proto/psd.pb-c.h"
+#include "common/core/wire/wire.h"
 #include "tests/unit/kits/check_main.h"
 
 /* The report of a shard whose save has failed with this text. */
@@ -14,20 +14,19 @@ text_of(const char *dir, const char *failure)
     Psd__StatusReport status = PSD__STATUS_REPORT__INIT;
     Psd__SaveReport save = PSD__SAVE_REPORT__INIT;
     struct json_report *r = NULL;
-    uint8_t packed[512];
-    char after[8], *text;
-    bool more;
+    Psd__Report *page;
+    char *text;
 
     save.durable_dir = (char *)dir;
     save.failure = (char *)failure;
     status.save = &save;
     m.status = &status;
-    ck_assert_uint_le(psd__report__get_packed_size(&m), sizeof packed);
-    ck_assert_int_eq(report_add(&r, (struct span){packed, psd__report__pack(&m, packed)}, &more, after, sizeof after),
-                     PS_OK);
-    ck_assert(!more);
+    page = wire_copy(&m.base);
+    ck_assert_ptr_nonnull(page);
+    ck_assert_int_eq(report_add(&r, page), PS_OK);
     text = report_text(r);
     report_free(r);
+    psd__report__free_unpacked(page, NULL);
     return text;
 }
 

@@ -1,4 +1,5 @@
 /* Reports for psctl: their contents, and that they are true. */
+#include "server/core/shard/report_builder.h"
 #include "server/core/shard_state.h"
 #include "tests/unit/kits/shard_fixture.h"
 
@@ -19,17 +20,50 @@ report_setup(void)
     kit_init(&k, &config);
 }
 
-static struct kit_answer *
-report_ask(uint64_t conn, Psd__QueryKind kind, const char *job, const char *after)
+static void
+report_send(uint64_t conn, Psd__QueryKind kind, const char *job, const char *after, uint64_t from)
 {
     Psd__Query m = PSD__QUERY__INIT;
 
     m.kind = kind;
     m.job = (char *)job;
     m.after = (char *)after;
+    m.from = from;
     kit_drop_answers(&k, conn);
     kit_frame(&k, conn, MSG_QUERY, 77, &m.base, NULL, 0);
+}
+
+static struct kit_answer *
+report_ask(uint64_t conn, Psd__QueryKind kind, const char *job, const char *after)
+{
+    report_send(conn, kind, job, after, 0);
     return kit_expect(&k, conn, MSG_REPORT);
+}
+
+/* One that goes on from a number. One event looks at no more than it may, and one entry. */
+static struct kit_answer *
+report_ask_from(uint64_t conn, Psd__QueryKind kind, const char *job, uint64_t from)
+{
+    uint64_t looks = k.shard->looks;
+
+    report_send(conn, kind, job, "", from);
+    ck_assert_uint_le(k.shard->looks - looks, REPORT_LOOKS_MAX + 100);
+    return kit_expect(&k, conn, MSG_REPORT);
+}
+
+/* Declares "w0000" and so on. */
+static void
+report_declare_many(uint64_t conn, int n)
+{
+    k.hold = true;
+    for (int i = 0; i < n; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "w%04d", i);
+        kit_declare_as(&k, conn, (uint64_t)i + 1, name, NULL, 0, PS_SGD, PSD__INIT_KIND__ZEROS);
+    }
+    k.hold = false;
+    kit_work(&k);
 }
 
 START_TEST(status_says_what_the_shard_is_and_holds)
@@ -81,8 +115,8 @@ START_TEST(variables_are_counted_one_by_one)
     a = report_ask(1, PSD__QUERY_KIND__VARIABLES, "train", "");
     ck_assert_uint_eq(a->msg.u.report->n_variable, 2);
     ck_assert(!a->msg.u.report->more);
-    ck_assert_str_eq(a->msg.u.report->variable[0]->name, "a"); /* by name */
-    m = a->msg.u.report->variable[1];
+    ck_assert_str_eq(a->msg.u.report->variable[1]->name, "a"); /* as they were declared */
+    m = a->msg.u.report->variable[0];
     ck_assert_str_eq(m->job, "train");
     ck_assert_str_eq(m->name, "b");
     ck_assert_str_eq(m->initializer, "zeros");
@@ -133,6 +167,7 @@ START_TEST(each_gradient_of_a_step_counts_as_a_push)
 }
 END_TEST
 
+/* As older clients ask. */
 START_TEST(many_variables_come_in_pages)
 {
     enum { N = 1000 };
@@ -141,17 +176,9 @@ START_TEST(many_variables_come_in_pages)
     bool more;
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
-    k.hold = true;
-    for (int i = 0; i < N; i++) {
-        char name[32];
-
-        snprintf(name, sizeof name, "w%04d", (i * 7) % N);
-        kit_declare_as(&k, 1, (uint64_t)i + 1, name, NULL, 0, PS_SGD, PSD__INIT_KIND__ZEROS);
-    }
-    k.hold = false;
-    kit_work(&k);
+    report_declare_many(1, N);
     do {
-        struct kit_answer *a = report_ask(1, PSD__QUERY_KIND__VARIABLES, "", after);
+        struct kit_answer *a = report_ask(1, PSD__QUERY_KIND__VARIABLES, pages % 2 == 0 ? "" : "train", after);
         const Psd__Report *r = a->msg.u.report;
 
         for (size_t i = 0; i < r->n_variable; i++) {
@@ -169,6 +196,132 @@ START_TEST(many_variables_come_in_pages)
     } while (more);
     ck_assert_int_eq(seen, N);
     ck_assert_int_ge(pages, 4);
+}
+END_TEST
+
+/* Not the square: a page finds its begin without a walk. */
+START_TEST(list_of_all_variables_looks_at_each_once)
+{
+    enum { N = 5000 };
+    static const Psd__QueryKind kinds[] = {PSD__QUERY_KIND__VARIABLES, PSD__QUERY_KIND__DEFINITIONS};
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    report_declare_many(1, N);
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        uint64_t from = 0, looks = k.shard->looks;
+        size_t seen = 0;
+
+        do {
+            struct kit_answer *a = report_ask_from(1, kinds[i], "train", from);
+            const Psd__Report *r = a->msg.u.report;
+
+            seen += r->n_variable + r->n_definition;
+            ck_assert(r->more == (r->next > from));
+            from = r->next;
+            kit_answer_free(a);
+        } while (from != 0);
+        ck_assert_uint_eq(seen, N);
+        ck_assert_uint_le(k.shard->looks - looks, 3 * N);
+    }
+}
+END_TEST
+
+START_TEST(what_is_declared_meanwhile_takes_nothing_from_a_list)
+{
+    bool seen[600] = {false};
+    uint64_t from = 0;
+    int declared = 0;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    report_declare_many(1, 500);
+    do {
+        struct kit_answer *a = report_ask_from(1, PSD__QUERY_KIND__VARIABLES, "", from);
+        const Psd__Report *r = a->msg.u.report;
+        char name[32];
+
+        for (size_t i = 0; i < r->n_variable; i++) {
+            int number = atoi(r->variable[i]->name + 1);
+
+            ck_assert(!seen[number]);
+            seen[number] = true;
+        }
+        from = r->next;
+        kit_answer_free(a);
+        snprintf(name, sizeof name, "w%d", 500 + declared++);
+        kit_declare(&k, 1, name, 4, PS_SGD);
+    } while (from != 0);
+    for (int i = 0; i < 500; i++)
+        ck_assert_msg(seen[i], "w%04d is missing", i);
+}
+END_TEST
+
+/* The place of a page need not be of the job that is asked for, when what was there has gone. */
+START_TEST(list_of_one_job_passes_over_others_a_page_at_a_time)
+{
+    enum { N = 3000 };
+    uint64_t from = 1;
+    int seen = 0, pages = 0;
+
+    kit_join(&k, 1, kit_job("many", PSD__MODE__ASYNC, 1), 0);
+    kit_join(&k, 2, kit_job("few", PSD__MODE__ASYNC, 1), 0);
+    report_declare_many(1, N);
+    kit_declare(&k, 2, "last", 4, PS_SGD);
+    for (; from != 0; pages++) {
+        struct kit_answer *a = report_ask_from(2, PSD__QUERY_KIND__VARIABLES, "few", from);
+
+        seen += (int)a->msg.u.report->n_variable;
+        from = a->msg.u.report->next;
+        kit_answer_free(a);
+    }
+    ck_assert_int_eq(seen, 1);
+    ck_assert_int_ge(pages, 2);
+}
+END_TEST
+
+START_TEST(list_does_not_go_on_after_a_variable_that_is_not_there)
+{
+    struct kit_answer *a;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    kit_declare(&k, 1, "w/1", 4, PS_SGD);
+    kit_declare(&k, 1, "v", 4, PS_SGD);
+    report_send(1, PSD__QUERY_KIND__VARIABLES, "", "train/gone", 0);
+    a = kit_expect(&k, 1, MSG_ERROR);
+    ck_assert_int_eq((int)a->msg.u.error->code, PS_ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "train/gone"));
+    kit_answer_free(a);
+    a = report_ask(1, PSD__QUERY_KIND__VARIABLES, "", "train/w/1"); /* a name may have a '/' */
+    ck_assert_uint_eq(a->msg.u.report->n_variable, 1);
+    ck_assert_str_eq(a->msg.u.report->variable[0]->name, "v");
+    kit_answer_free(a);
+}
+END_TEST
+
+/* A page of variables with many blocks each ends early. */
+START_TEST(page_looks_at_so_many_blocks)
+{
+    uint64_t from = 0, blocks = 0;
+    size_t pages = 0;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    for (int i = 0; i < 8; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "w%d", i);
+        kit_declare(&k, 1, name, 700000, PS_SGD);
+    }
+    do {
+        struct kit_answer *a = report_ask_from(1, PSD__QUERY_KIND__VARIABLES, "", from);
+
+        ck_assert_uint_ge(a->msg.u.report->n_variable, 1);
+        for (size_t i = 0; i < a->msg.u.report->n_variable; i++)
+            blocks += a->msg.u.report->variable[i]->blocks;
+        from = a->msg.u.report->next;
+        pages++;
+        kit_answer_free(a);
+    } while (from != 0);
+    ck_assert_uint_eq(blocks, k.shard->blocks);
+    ck_assert_uint_ge(pages, blocks / (REPORT_LOOKS_MAX + 100));
 }
 END_TEST
 
@@ -424,6 +577,7 @@ START_TEST(jobs_are_told_as_they_are_now)
     ck_assert_uint_eq(m->slowest_clock, 1);
     ck_assert_uint_eq(m->fastest_clock, 3);
     ck_assert_uint_eq(m->variables, 1);
+    ck_assert_uint_eq(m->first, 1);
     ck_assert_uint_eq(m->pulls_parked, 1);
     kit_answer_free(a);
     a = report_ask(1, PSD__QUERY_KIND__JOBS, "", "first");
@@ -471,12 +625,12 @@ START_TEST(definitions_are_as_declared_and_as_set_left_them)
     ck_assert_uint_eq(r->job_definition->live, 1);
     ck_assert_uint_eq(r->job_definition->slowest_clock, 7);
     ck_assert_uint_eq(r->n_definition, 2);
-    ck_assert_str_eq(r->definition[0]->declared->name, "a");
-    ck_assert_double_ne(r->definition[1]->declared->optimizer->learning_rate, 0.125);
-    ck_assert_double_eq(r->definition[1]->now->optimizer->learning_rate, 0.125);
-    ck_assert_uint_eq(r->definition[1]->now->dims[0], 4);
+    ck_assert_str_eq(r->definition[1]->declared->name, "a");
+    ck_assert_double_ne(r->definition[0]->declared->optimizer->learning_rate, 0.125);
+    ck_assert_double_eq(r->definition[0]->now->optimizer->learning_rate, 0.125);
+    ck_assert_uint_eq(r->definition[0]->now->dims[0], 4);
     kit_answer_free(a);
-    a = report_ask(2, PSD__QUERY_KIND__DEFINITIONS, "train", "train/a");
+    a = report_ask(2, PSD__QUERY_KIND__DEFINITIONS, "train", "train/w");
     ck_assert_uint_eq(a->msg.u.report->n_definition, 1);
     kit_answer_free(a);
     a = report_ask(2, PSD__QUERY_KIND__DEFINITIONS, "nobody", "");
@@ -547,6 +701,11 @@ make_suite(void)
     tcase_add_test(tc, variables_are_counted_one_by_one);
     tcase_add_test(tc, each_gradient_of_a_step_counts_as_a_push);
     tcase_add_test(tc, many_variables_come_in_pages);
+    tcase_add_test(tc, list_of_all_variables_looks_at_each_once);
+    tcase_add_test(tc, what_is_declared_meanwhile_takes_nothing_from_a_list);
+    tcase_add_test(tc, list_of_one_job_passes_over_others_a_page_at_a_time);
+    tcase_add_test(tc, list_does_not_go_on_after_a_variable_that_is_not_there);
+    tcase_add_test(tc, page_looks_at_so_many_blocks);
     tcase_add_test(tc, stats_count_what_happened);
     tcase_add_test(tc, stats_report_has_every_counter);
     tcase_add_test(tc, workers_are_listed_with_their_state);

@@ -226,27 +226,22 @@ END_TEST
 START_TEST(jobs_count_each_worker_and_each_variable_once)
 {
     struct shard_answer answers[] = {
-        answer_of(0,
-                  "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(4)\", \"workers\": 4, \"live\": 3,"
-                  " \"lapsed\": 1, \"slowest_clock\": 1000, \"fastest_clock\": 1004, \"variables\": 2,"
-                  " \"pulls_parked\": 1},"
-                  " {\"name\": \"other\", \"options\": \"async\", \"workers\": 1, \"live\": 1, \"variables\": 1}],"
-                  " \"worker\": [{\"job\": \"train\", \"task\": 0, \"connected\": true},"
-                  "  {\"job\": \"train\", \"task\": 1, \"lapsed\": true}, {\"job\": \"train\", \"task\": 2},"
-                  "  {\"job\": \"train\", \"task\": 3, \"connected\": true},"
-                  "  {\"job\": \"other\", \"task\": 0, \"connected\": true}],"
-                  " \"variable\": [{\"job\": \"train\", \"name\": \"both\"}, {\"job\": \"train\", \"name\": \"first\"},"
-                  "  {\"job\": \"other\", \"name\": \"both\"}]}"),
-        answer_of(1,
-                  "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(8)\", \"workers\": 4, \"live\": 2,"
-                  " \"lapsed\": 1, \"finished\": 1, \"slowest_clock\": 1001, \"fastest_clock\": 1005,"
-                  " \"variables\": 3, \"pulls_parked\": 2}],"
-                  " \"worker\": [{\"job\": \"train\", \"task\": 0, \"connected\": true},"
-                  "  {\"job\": \"train\", \"task\": 1, \"finished\": true},"
-                  "  {\"job\": \"train\", \"task\": 2, \"lapsed\": true},"
-                  "  {\"job\": \"train\", \"task\": 3, \"connected\": true}],"
-                  " \"variable\": [{\"job\": \"train\", \"name\": \"both\"}, {\"job\": \"train\", \"name\": \"third\"},"
-                  "  {\"job\": \"train\", \"name\": \"second\"}]}"),
+        answer_of(0, "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(4)\", \"workers\": 4, \"live\": 3,"
+                     " \"lapsed\": 1, \"slowest_clock\": 1000, \"fastest_clock\": 1004, \"variables\": 2,"
+                     " \"first\": 2, \"pulls_parked\": 1},"
+                     " {\"name\": \"other\", \"options\": \"async\", \"workers\": 1, \"live\": 1, \"variables\": 1,"
+                     "  \"first\": 1}],"
+                     " \"worker\": [{\"job\": \"train\", \"task\": 0, \"connected\": true},"
+                     "  {\"job\": \"train\", \"task\": 1, \"lapsed\": true}, {\"job\": \"train\", \"task\": 2},"
+                     "  {\"job\": \"train\", \"task\": 3, \"connected\": true},"
+                     "  {\"job\": \"other\", \"task\": 0, \"connected\": true}]}"),
+        answer_of(1, "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(8)\", \"workers\": 4, \"live\": 2,"
+                     " \"lapsed\": 1, \"finished\": 1, \"slowest_clock\": 1001, \"fastest_clock\": 1005,"
+                     " \"variables\": 3, \"first\": 2, \"pulls_parked\": 2}],"
+                     " \"worker\": [{\"job\": \"train\", \"task\": 0, \"connected\": true},"
+                     "  {\"job\": \"train\", \"task\": 1, \"finished\": true},"
+                     "  {\"job\": \"train\", \"task\": 2, \"lapsed\": true},"
+                     "  {\"job\": \"train\", \"task\": 3, \"connected\": true}]}"),
         answer_lost(2)};
     char *text = render_shown(VIEW_JOBS, answers, 3, false);
 
@@ -258,6 +253,19 @@ START_TEST(jobs_count_each_worker_and_each_variable_once)
     answers[0] = answer_of(0, "{}");
     text = render_shown(VIEW_JOBS, answers, 1, false);
     ck_assert_str_eq(text, "no jobs\n");
+    free(text);
+}
+END_TEST
+
+/* Of another version, or the one that holds the first blocks was not reached. */
+START_TEST(job_has_at_least_the_variables_of_the_shard_with_most)
+{
+    struct shard_answer answers[] = {
+        answer_of(0, "{\"job\": [{\"name\": \"train\", \"options\": \"async\", \"workers\": 1, \"variables\": 7}]}"),
+        answer_of(1, "{\"job\": [{\"name\": \"train\", \"options\": \"async\", \"workers\": 1, \"variables\": 9}]}")};
+    char *text = render_shown(VIEW_JOBS, answers, 2, false);
+
+    ck_assert_line(text, "train all 1 0 0 0 0 0 9 0 async");
     free(text);
 }
 END_TEST
@@ -423,6 +431,7 @@ make_suite(void)
     tcase_add_test(t, blocked_says_what_it_leaves_out);
     tcase_add_test(t, workers_are_grouped_by_job_and_task);
     tcase_add_test(t, jobs_count_each_worker_and_each_variable_once);
+    tcase_add_test(t, job_has_at_least_the_variables_of_the_shard_with_most);
     tcase_add_test(t, jobs_that_are_over_come_last_and_are_dimmed);
     tcase_add_test(t, variables_on_one_some_or_all_shards_add_up);
     tcase_add_test(t, a_store_that_is_nearly_full_says_how_full);
