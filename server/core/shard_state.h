@@ -77,13 +77,14 @@ struct shard {
     uint32_t jobs_len;           /* ids are 1 to this */
     struct variable **variables; /* by id, [0] unused */
     uint32_t variables_len, variables_size;
-    struct variable *work;   /* to be initialized */
-    uint64_t data_bytes;     /* of blocks that are there */
-    uint64_t promised_bytes; /* of declared ones that are not */
-    uint64_t ordinals;       /* blocks of all variables, made or not */
-    bool cursors_used;       /* some push gave one */
-    uint64_t blocks;         /* that are there */
-    uint64_t gather_bytes;   /* set aside */
+    struct variable_definition *definitions; /* of these: a hash */
+    struct variable *work;                   /* to be initialized */
+    uint64_t data_bytes;                     /* of blocks that are there */
+    uint64_t promised_bytes;                 /* of declared ones that are not */
+    uint64_t ordinals;                       /* blocks of all variables, made or not */
+    bool cursors_used;                       /* some push gave one */
+    uint64_t blocks;                         /* that are there */
+    uint64_t gather_bytes;                   /* set aside */
     uint64_t sessions_len;
     uint64_t barriers_len;
     uint64_t lapse_at; /* no lease ends before this */

@@ -174,6 +174,34 @@ check_job(struct job *job)
     return barriers;
 }
 
+/* Each use of a definition is a variable's. */
+static void
+check_definitions(const struct shard *s)
+{
+    const struct variable_definition *d;
+    uint64_t uses = 0;
+
+    for (d = s->definitions; d != NULL; d = d->hh.next) {
+        ps_assert(d->uses > 0 && d->table == &s->definitions && d->numbers > 0);
+        uses += d->uses;
+    }
+    ps_assert(uses == s->variables_len);
+}
+
+static void
+check_counts(const struct shard *s, const struct job *job)
+{
+    const struct variable *v;
+    const struct pull *p;
+    uint64_t firsts = 0, pulls = 0;
+
+    for (v = job->variables; v != NULL; v = v->hh.next)
+        firsts += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
+    DL_FOREACH (job->pulls, p)
+        pulls++;
+    ps_assert(job->firsts == firsts && job->pulls_len == pulls);
+}
+
 static void
 check_variables(const struct shard *s)
 {
@@ -184,9 +212,12 @@ check_variables(const struct shard *s)
 
         ps_assert(v->id == id && v->ready <= v->count && !v->marked);
         ready += v->ready;
-        gather_bytes += v->gather_bytes;
+        gather_bytes += variable_gather_bytes(s, v);
     }
     ps_assert(s->blocks == ready && s->gather_bytes == gather_bytes);
+    check_definitions(s);
+    for (uint32_t id = 1; id <= s->jobs_len; id++)
+        check_counts(s, s->jobs_by_id[id]);
 }
 
 void
@@ -234,16 +265,16 @@ check_block(struct shard_world *w, const struct variable *v, uint64_t index, str
 {
     uint32_t number = (uint32_t)placement_nth(v->start, w->config.shard, w->config.shards, index);
     struct store_key key = {.var = v->id, .block = number, .generation = v->blocks[index].generation};
-    struct layout_block cut = layout_block(&v->layout, number);
+    struct layout_block cut = layout_block(&v->def->layout, number);
     const struct block_head *head;
     struct span value;
 
     ps_assert(w->store->ops->snapshot_get(w->store, snap, &key, &value) == PS_OK);
     head = value.data;
     ps_assert(value.len == layout_value_size(cut.size_class) && head->var == v->id && head->block == number);
-    ps_assert(head->len == cut.len && head->slots == v->layout.slots && head->format == LAYOUT_FORMAT);
+    ps_assert(head->len == cut.len && head->slots == v->def->layout.slots && head->format == LAYOUT_FORMAT);
     ps_assert(head->version == v->blocks[index].version && head->clock == v->blocks[index].clock);
-    if (v->initializer.kind <= INIT_CONSTANT)
+    if (v->def->initializer.kind <= INIT_CONSTANT)
         for (uint32_t i = 0; i <= head->slots; i++)
             check_equal((const void *)((const char *)value.data + layout_array(cut.stride, i)), cut.len);
     if (v->id <= WORLD_VARS && index < WORLD_BLOCKS) {
@@ -297,9 +328,11 @@ compare_job(const struct job *a, const struct job *b, uint64_t boot)
 static void
 compare_variable(const struct variable *a, const struct variable *b)
 {
-    ps_assert(same_text(a->path, b->path) && wire_declare_equal(a->declare, b->declare));
-    ps_assert(optimizer_equal(&a->optimizer, &b->optimizer) && a->start == b->start && a->bytes == b->bytes);
-    ps_assert(a->count == b->count && a->ready == b->ready && a->gather_bytes == b->gather_bytes);
+    ps_assert(same_text(a->name, b->name) && same_text(a->job->name, b->job->name));
+    ps_assert(wire_declare_equal(a->def->declare, b->def->declare) && a->start == b->start && a->bytes == b->bytes);
+    ps_assert(optimizer_equal(&a->def->optimizer, &b->def->optimizer) && a->def->key_len == b->def->key_len);
+    ps_assert(memcmp(a->def->key, b->def->key, a->def->key_len) == 0);
+    ps_assert(a->count == b->count && a->ready == b->ready);
     for (uint64_t i = 0; i < a->ready; i++)
         ps_assert(a->blocks[i].version == b->blocks[i].version && a->blocks[i].clock == b->blocks[i].clock);
 }

@@ -225,8 +225,8 @@ some_blocks(struct shard_script *s, struct some_blocks *out)
             block = (uint32_t)placement_nth(v->start, s->world.config.shard, s->world.config.shards, block % v->count);
         out->var[i] = id;
         out->block[i] = block;
-        if (v != NULL && block < v->layout.blocks)
-            out->floats += layout_block(&v->layout, block).len;
+        if (v != NULL && block < v->def->layout.blocks)
+            out->floats += layout_block(&v->def->layout, block).len;
         if (v != NULL && v->ready > 0)
             out->number[i] = v->blocks[0].version - MIN(v->blocks[0].version, how % 3u);
     }

@@ -62,12 +62,12 @@ check_variable(struct shard *s, const struct shard_restore *r, const struct job 
 
     if (job != NULL)
         HASH_FIND(hh, job->variables, v->declared->name, strlen(v->declared->name), there);
-    if (there != NULL && wire_declare_equal(there->declare, v->declared)) {
+    if (there != NULL && wire_declare_equal(there->def->declare, v->declared)) {
         restore_check_count_blocks(there, plan);
         return PS_OK;
     }
     if (there != NULL) {
-        wire_declare_differences(there->declare, v->declared, text, sizeof text);
+        wire_declare_differences(there->def->declare, v->declared, text, sizeof text);
         return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' is there with %.400s", there->name, text);
     }
     if ((imagined = restore_check_variable_new(s, r, v)) == NULL)
@@ -75,7 +75,7 @@ check_variable(struct shard *s, const struct shard_restore *r, const struct job 
                        v->declared->name);
     restore_check_count_blocks(imagined, plan);
     need->bytes += imagined->bytes;
-    need->gather_bytes += imagined->count > 0 ? imagined->gather_bytes : 0;
+    need->gather_bytes += imagined->count > 0 ? variable_gather_bytes(s, imagined) : 0;
     need->variables += imagined->count > 0;
     variable_free(imagined);
     return PS_OK;

@@ -44,6 +44,7 @@ measure_worker(const struct session *x, uint64_t now_ms, struct metrics *m)
     w->pushes = x->pushes;
     w->lapses = x->lapses;
     w->stats = x->stats;
+    memcpy(w->waited_ms, x->waited_ms, sizeof w->waited_ms);
     w->sums_len = x->round == x->job->round ? MIN(x->metrics.len, (uint32_t)METRICS_SUMS_MAX) : 0;
     memcpy(w->sums, x->metrics.value, w->sums_len * sizeof w->sums[0]);
 }
@@ -109,7 +110,7 @@ measure_rate(const struct variable *v)
     uint64_t version = v->count > 0 ? v->blocks[0].version : 0;
     struct optimizer_when when = {.version = version + 1, .clock = v->job->slowest};
 
-    return optimizer_rate(&v->optimizer, &when);
+    return optimizer_rate(&v->def->optimizer, &when);
 }
 
 static void
@@ -124,9 +125,10 @@ measure_variables(const struct job *job, struct metrics *m)
         copy_name(to->name, v->name);
         to->blocks = v->count;
         to->bytes = v->bytes;
-        to->optimizer = v->optimizer;
+        to->optimizer = v->def->optimizer;
         to->learning_rate = measure_rate(v);
         to->stats = v->stats;
+        memcpy(to->waited_ms, v->waited_ms, sizeof to->waited_ms);
     }
 }
 

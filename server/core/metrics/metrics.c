@@ -397,14 +397,11 @@ metrics_cell(const void *row, const struct column *c)
 static void
 write_variable_waits(const struct metrics *m, struct exposition *x)
 {
-    static const enum wait about[] = {WAIT_BOUND, WAIT_STEP, WAIT_GRADIENTS, WAIT_BLOCKS};
-
     metrics_begin(x, FAMILY_VAR_WAITED);
     for (size_t i = 0; i < m->variables_shown; i++)
-        for (size_t j = 0; j < ARRAY_LEN(about); j++)
-            exposition_real(x, metrics_seconds(m->variables[i].stats.waited_ms[about[j]]), "job_name",
-                            m->variables[i].job, "variable", m->variables[i].name, "reason", wait_names[about[j]],
-                            NULL);
+        for (size_t j = 0; j < TRAFFIC_WAITS; j++)
+            exposition_real(x, metrics_seconds(m->variables[i].waited_ms[j]), "job_name", m->variables[i].job,
+                            "variable", m->variables[i].name, "reason", wait_names[traffic_waits[j]], NULL);
 }
 
 static void
@@ -445,7 +442,7 @@ write_worker_times(const struct metrics *m, struct exposition *x)
     metrics_begin(x, FAMILY_WORKER_WAITED);
     for (w = m->workers; w < end; w++)
         for (enum wait i = 0; i < WAITS; i++)
-            exposition_real(x, metrics_seconds(w->stats.waited_ms[i]), "job_name", w->job, "worker", task_text(w, task),
+            exposition_real(x, metrics_seconds(w->waited_ms[i]), "job_name", w->job, "worker", task_text(w, task),
                             "reason", wait_names[i], NULL);
 }
 

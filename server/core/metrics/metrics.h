@@ -100,6 +100,7 @@ struct metrics_variable {
     struct ps_optimizer optimizer; /* as it is now */
     double learning_rate;          /* of the next update of its first block here */
     struct traffic stats;
+    uint64_t waited_ms[TRAFFIC_WAITS]; /* by traffic_waits */
 };
 
 struct metrics_worker {
@@ -110,6 +111,7 @@ struct metrics_worker {
     uint64_t connected, live; /* 1, or 0 */
     uint64_t clock, silent_ms, unanswered, pushes, lapses;
     struct traffic stats;
+    uint64_t waited_ms[WAITS];
     double sums[METRICS_SUMS_MAX]; /* [sums_len]: its own */
     uint32_t sums_len;
 };

@@ -96,7 +96,7 @@ ref_set(const struct shard *s, struct variable *v, uint32_t block, struct block_
 bool
 block_lies_here(const struct shard *s, const struct variable *v, uint64_t number)
 {
-    return number < v->numbers && placement_shard(v->start, number, s->config.shards) == s->config.shard;
+    return number < v->def->numbers && placement_shard(v->start, number, s->config.shards) == s->config.shard;
 }
 
 static enum ps_err
@@ -108,9 +108,9 @@ not_found(const struct shard *s, const struct job *job, const struct variable *v
     if (v == NULL || v->job != job)
         return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable %u in job '%.64s': declare it first", shard,
                        var, job->name);
-    if (block >= v->numbers)
+    if (block >= v->def->numbers)
         return ps_fail(e, PS_ERR_NOT_FOUND, "variable '%.64s' has %" PRIu64 " blocks, there is no block %u", v->name,
-                       v->numbers, block);
+                       v->def->numbers, block);
     if (placement_shard(v->start, block, s->config.shards) != shard)
         return ps_fail(e, PS_ERR_NOT_FOUND, "block %u of variable '%.64s' lies on shard %u, not on %u", block, v->name,
                        placement_shard(v->start, block, s->config.shards), shard);
@@ -134,7 +134,7 @@ block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block,
 static struct variable *
 variable_of(const struct shard *s, uint32_t var, uint32_t block)
 {
-    ps_assert(var > 0 && var <= s->variables_len && block < s->variables[var]->numbers);
+    ps_assert(var > 0 && var <= s->variables_len && block < s->variables[var]->def->numbers);
     return s->variables[var];
 }
 

@@ -34,20 +34,21 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
 {
     struct store_usage usage;
     struct units needs, used, all, kept;
-    uint64_t taken;
+    uint64_t taken, gather_bytes;
 
     s->store->ops->usage(s->store, &usage);
     taken = usage.used_bytes - MIN(usage.used_bytes, s->save.left_bytes) + s->promised_bytes;
-    if (v->numbers > UINT32_MAX)
-        return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name, v->numbers,
-                       UINT32_MAX);
+    if (v->def->numbers > UINT32_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name,
+                       v->def->numbers, UINT32_MAX);
     if (taken + v->bytes + declare_headroom(usage.max_bytes) > usage.max_bytes)
         return ps_fail(e, PS_ERR_FULL, "variable '%.64s' needs %s on shard %u, which uses %s of %s and keeps %s free",
                        v->name, units_bytes(v->bytes, &needs), s->config.shard, units_bytes(taken, &used),
                        units_bytes(usage.max_bytes, &all), units_bytes(declare_headroom(usage.max_bytes), &kept));
-    if (s->gather_bytes + v->gather_bytes > s->config.gather_bytes_max)
+    gather_bytes = variable_gather_bytes(s, v);
+    if (s->gather_bytes + gather_bytes > s->config.gather_bytes_max)
         return limit_refuse(s, LIMIT_GATHER_BYTES, e, "variable '%.64s' needs %s more", v->name,
-                            units_bytes(v->gather_bytes, &needs));
+                            units_bytes(gather_bytes, &needs));
     return PS_OK;
 }
 
@@ -82,7 +83,7 @@ declare_mismatch(const struct variable *v, const Psd__Declare *declare, struct p
 {
     char text[PS_ERROR_TEXT_MAX];
 
-    wire_declare_differences(v->declare, declare, text, sizeof text);
+    wire_declare_differences(v->def->declare, declare, text, sizeof text);
     return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' was declared with %.400s", v->name, text);
 }
 
@@ -99,7 +100,7 @@ declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     if (v == NULL) {
         who.created = true;
         err = declare_create(s, job, declare, &v, &e);
-    } else if (!wire_declare_equal(v->declare, declare)) {
+    } else if (!wire_declare_equal(v->def->declare, declare)) {
         err = declare_mismatch(v, declare, &e);
     }
     if (err != PS_OK) {

@@ -11,11 +11,12 @@ void
 declare_send(struct shard *s, const struct variable *v, const struct declare_waiter *to)
 {
     Psd__Declared m = PSD__DECLARED__INIT;
+    Psd__Declare declare = variable_declare(v);
 
     m.var = v->id;
     m.created = to->created;
     if (to->attach)
-        m.declare = v->declare;
+        m.declare = &declare;
     actions_send(s, to->connection, MSG_DECLARED, to->request, &m.base);
 }
 

@@ -17,7 +17,7 @@
 static uint64_t
 dense_class_count(const struct variable *v, int size_class, uint64_t *first, uint32_t shard, uint32_t shards)
 {
-    uint64_t next = *first + v->layout.count[size_class];
+    uint64_t next = *first + v->def->layout.count[size_class];
     uint64_t count = placement_count(v->start, next, shard, shards) - placement_count(v->start, *first, shard, shards);
 
     *first = next;
@@ -25,13 +25,18 @@ dense_class_count(const struct variable *v, int size_class, uint64_t *first, uin
 }
 
 static void
+dense_define(struct variable_definition *d)
+{
+    wire_layout(d->declare, &d->layout);
+    d->numbers = d->layout.blocks;
+}
+
+static void
 dense_measure(struct variable *v, uint32_t shard, uint32_t shards)
 {
     uint64_t first = 0;
 
-    wire_layout(v->declare, &v->layout);
-    v->numbers = v->layout.blocks;
-    v->count = placement_count(v->start, v->layout.blocks, shard, shards);
+    v->count = placement_count(v->start, v->def->layout.blocks, shard, shards);
     for (int c = LAYOUT_CLASSES - 1; c >= 0; c--)
         v->bytes += dense_class_count(v, c, &first, shard, shards) * layout_value_size(c);
 }
@@ -45,7 +50,7 @@ dense_pooled(uint32_t values)
 static uint64_t
 dense_pooled_bytes(const struct variable *v, uint32_t shard, uint32_t shards)
 {
-    const struct layout *l = &v->layout;
+    const struct layout *l = &v->def->layout;
     struct layout_block tail = layout_block(l, l->blocks - 1);
     uint64_t bytes = 0, first = 0;
 
@@ -60,7 +65,7 @@ dense_pooled_bytes(const struct variable *v, uint32_t shard, uint32_t shards)
 static void
 dense_cut(struct block_ref *ref)
 {
-    ref->cut = layout_block(&ref->variable->layout, ref->number);
+    ref->cut = layout_block(&ref->variable->def->layout, ref->number);
     ref->values = ref->cut.len;
     ref->size = layout_value_size(ref->cut.size_class);
 }
@@ -79,7 +84,7 @@ dense_head(const struct block_ref *ref)
     return (struct block_head){.var = ref->variable->id,
                                .block = ref->number,
                                .len = ref->cut.len,
-                               .slots = (uint16_t)ref->variable->layout.slots,
+                               .slots = (uint16_t)ref->variable->def->layout.slots,
                                .format = LAYOUT_FORMAT};
 }
 
@@ -93,7 +98,7 @@ static void
 dense_arrays(struct optimizer_arrays *a, const uint8_t *value, const struct block_ref *ref)
 {
     a->weights = dense_array(ref, value, 0);
-    for (uint32_t i = 0; i < ref->variable->layout.slots; i++)
+    for (uint32_t i = 0; i < ref->variable->def->layout.slots; i++)
         a->slot[i] = dense_array(ref, value, i + 1);
 }
 
@@ -108,9 +113,9 @@ dense_fill(const struct block_ref *ref)
     dense_arrays(&arrays, ref->place, ref);
     memset(ref->place, 0, ref->size); /* what lies after the arrays is the same in every copy of the block */
     memcpy(ref->place, &head, sizeof head);
-    initializer_fill(&v->initializer, v->declare->dims, v->declare->n_dims, ref->cut.first, ref->cut.len,
+    initializer_fill(&v->def->initializer, v->def->declare->dims, v->def->declare->n_dims, ref->cut.first, ref->cut.len,
                      arrays.weights);
-    optimizer_start(&v->optimizer, ref->cut.len, &arrays);
+    optimizer_start(&v->def->optimizer, ref->cut.len, &arrays);
     ref->block->version = 0;
     ref->block->clock = head.clock;
 }
@@ -174,7 +179,7 @@ dense_apply_checks(const struct shard *s, const struct block_ref *ref)
 static bool
 dense_takes_halves(const struct variable *v)
 {
-    return v->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
+    return v->def->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
 }
 
 static enum optimizer_magnitude
@@ -235,11 +240,12 @@ dense_apply(const struct block_ref *ref, const struct gradient *gradient, const 
     dense_arrays(&from, ref->old, ref);
     dense_arrays(&to, ref->place, ref);
     if (gradient->halves != NULL)
-        after =
-            optimizer_apply_half(&v->optimizer, &u->when, u->scale, ref->cut.len, gradient->halves, &from, &to, stream);
+        after = optimizer_apply_half(&v->def->optimizer, &u->when, u->scale, ref->cut.len, gradient->halves, &from, &to,
+                                     stream);
     else
-        after = optimizer_apply(&v->optimizer, &u->when, u->scale, ref->cut.len, gradient->values, &from, &to, stream);
-    if (after == OPTIMIZER_NONFINITE && v->refuse_nonfinite) {
+        after =
+            optimizer_apply(&v->def->optimizer, &u->when, u->scale, ref->cut.len, gradient->values, &from, &to, stream);
+    if (after == OPTIMIZER_NONFINITE && v->def->refuse_nonfinite) {
         const uint8_t *before = out_of_place ? ref->old : ref->before.value;
 
         ps_assert(before != NULL);
@@ -300,7 +306,7 @@ dense_restore(const struct block_ref *ref, struct shard_restore *from, size_t va
         return err;
     memset(value, 0, ref->size);
     memcpy(value, &head, sizeof head);
-    for (uint32_t i = 0; err == PS_OK && i <= ref->variable->layout.slots; i++)
+    for (uint32_t i = 0; err == PS_OK && i <= ref->variable->def->layout.slots; i++)
         err = from->elements(from, variable, i, ref->cut.first, ref->cut.len, dense_array(ref, value, i), e);
     return err;
 }
@@ -310,8 +316,8 @@ dense_restore(const struct block_ref *ref, struct shard_restore *from, size_t va
 static void
 dense_describe(const struct variable *v, Psd__VariableReport *m)
 {
-    m->n_dims = v->declare->n_dims;
-    m->dims = v->declare->dims;
+    m->n_dims = v->def->declare->n_dims;
+    m->dims = v->def->declare->dims;
     m->blocks = v->count;
     m->bytes = v->bytes;
     m->version_min = v->ready > 0 ? UINT64_MAX : 0;
@@ -322,6 +328,7 @@ dense_describe(const struct variable *v, Psd__VariableReport *m)
 }
 
 const struct variable_kind kind_dense = {
+    .define = dense_define,
     .measure = dense_measure,
     .pooled_bytes = dense_pooled_bytes,
     .cut = dense_cut,

@@ -55,8 +55,10 @@ struct kind_update {
 struct variable_kind {
     /* ---- Cut ---- */
 
-    /* How many blocks there are (numbers), how many of them here and the bytes of their values (count, bytes). start is
-     * known. */
+    /* How many blocks there are (numbers), and whatever else follows from the declaration, which is known. */
+    void (*define)(struct variable_definition *d);
+
+    /* How many of them are here, and the bytes of their values (count, bytes). start is known. */
     void (*measure)(struct variable *v, uint32_t shard, uint32_t shards);
 
     /* Bytes of the pool that one gradient of each block here takes. */

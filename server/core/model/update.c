@@ -27,8 +27,8 @@ update_is_safe(const struct block_ref *ref, float scale, uint64_t when_clock)
     const struct variable *v = ref->variable;
     struct optimizer_when when = {.version = ref->block->version + 1, .clock = when_clock};
 
-    return !v->refuse_nonfinite ||
-           (ref->calm && ref->block->calm && fabsf(scale) <= 1 && optimizer_keeps_finite(&v->optimizer, &when));
+    return !v->def->refuse_nonfinite ||
+           (ref->calm && ref->block->calm && fabsf(scale) <= 1 && optimizer_keeps_finite(&v->def->optimizer, &when));
 }
 
 /* False: no memory for the value before. */
@@ -72,7 +72,7 @@ update_apply_at(struct shard *s, struct block_ref *ref, const struct gradient *g
     if (!taken)
         return PS_ERR_NONFINITE;
     ref->applied = true;
-    s->turn.updated += block_gradient_bytes(ref) * (1 + optimizer_slots(&v->optimizer));
+    s->turn.updated += block_gradient_bytes(ref) * (1 + optimizer_slots(&v->def->optimizer));
     ref->block->version = u.when.version;
     ref->block->clock = clock;
     return PS_OK;

@@ -4,11 +4,9 @@
 
 #include "common/core/base/base.h"
 #include "common/core/base/hash.h"
-#include "common/core/model/initializer.h"
-#include "common/core/model/layout.h"
-#include "common/core/optimizer/optimizer.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
+#include "server/core/model/variable_definition.h"
 #include "server/core/store/store.h"
 #include "server/core/turn/row.h"
 #include "server/core/turn/traffic.h"
@@ -17,39 +15,48 @@ struct shard;
 struct job;
 struct block;
 struct declare_waiter;
-struct variable_kind;
 
 struct variable {
-    uint32_t id; /* this shard's; counts from 1 */
+    uint32_t id;    /* this shard's; counts from 1 */
+    uint32_t start; /* of its placement */
     struct job *job;
-    char *path;       /* job/name */
-    const char *name; /* within path */
-    Psd__Declare *declare;
-    const struct variable_kind *kind;
-    struct layout layout; /* dense.c's */
-    struct ps_optimizer optimizer;
-    struct initializer initializer;
-    bool refuse_nonfinite;
-    uint32_t start;        /* of its placement */
-    uint64_t first;        /* ordinal of its first block among all blocks of the shard */
-    uint64_t numbers;      /* its blocks have numbers below this, on all shards together */
-    uint64_t count;        /* blocks on this shard */
-    uint64_t ready;        /* of them made, in order */
-    uint64_t bytes;        /* of all their values */
-    uint64_t gather_bytes; /* sync: set aside for gradients */
-    struct block *blocks;  /* [count], by placement_index() */
+    struct variable_definition *def;
+    const struct variable_kind *kind; /* the definition's */
+    uint64_t first;                   /* ordinal of its first block among all blocks of the shard */
+    uint64_t count;                   /* blocks on this shard */
+    uint64_t ready;                   /* of them made, in order */
+    uint64_t bytes;                   /* of all their values */
+    struct block *blocks;             /* [count], by placement_index(); where there is one, behind the name */
     struct traffic stats;
-    uint64_t waited; /* number of the newest wait that counts in there */
+    uint64_t waited_ms[TRAFFIC_WAITS]; /* in waits that are over, by traffic_waits */
+    uint64_t waited;                   /* number of the newest wait that counts in there */
     struct declare_waiter *waiters;
     bool working; /* in the shard's list of variables to initialize */
-    struct variable *work_prev, *work_next;
     bool marked;
+    struct variable *work_prev, *work_next;
     struct variable *marked_next;
     UT_hash_handle hh; /* in its job, by name */
+    char name[];
 };
+
+/* Its declaration, with its name; borrowed from v, and to be kept where it is. */
+static inline Psd__Declare
+variable_declare(const struct variable *v)
+{
+    Psd__Declare declare = *v->def->declare;
+
+    declare.name = (char *)(uintptr_t)v->name;
+    return declare;
+}
 
 /* Make one, without its blocks: these may be too many to have room for. NULL: out of memory. */
 struct variable *variable_new(struct shard *s, struct job *job, const Psd__Declare *declare, uint32_t id);
+
+/* Sync: bytes that the gradients of steps that are under way may take. */
+uint64_t variable_gather_bytes(const struct shard *s, const struct variable *v);
+
+/* Its optimizer is another one from now on, with as many slots. False: no memory. */
+bool variable_set_optimizer(struct shard *s, struct variable *v, const struct ps_optimizer *optimizer) PS_MUST_USE;
 
 /* Enter it into its job and the shard's table, with heads for its blocks. Takes v, also when it fails: out of memory.
  */

@@ -62,8 +62,9 @@ struct session {
     uint64_t redo;   /* the redo log's piece after its newest push that is in there */
     uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
 
-    struct traffic stats; /* of its task, over all incarnations */
-    uint64_t lapses;      /* the same */
+    struct traffic stats;      /* of its task, over all incarnations */
+    uint64_t waited_ms[WAITS]; /* the same, in waits that are over */
+    uint64_t lapses;           /* the same */
 
     struct data_steps steps;       /* of its task: data_steps.h */
     struct data_begin begin;       /* the same: data_begin.h */

@@ -2,12 +2,19 @@
 #include "server/core/sessions/traffic_kept.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/core/shard_state.h"
+
+struct traffic_kept_variable {
+    struct traffic stats;
+    uint64_t waited_ms[TRAFFIC_WAITS];
+};
 
 struct traffic_kept_session {
     uint32_t job_id, task;
     struct traffic stats;
+    uint64_t waited_ms[WAITS];
     uint64_t lapses;
 };
 
@@ -21,8 +28,19 @@ traffic_kept_take_sessions(const struct shard *s, struct traffic_kept *kept)
             continue;
         SESSION_EACH (s->jobs_by_id[id], x) {
             ps_assert(kept->sessions_len < s->sessions_len);
-            kept->sessions[kept->sessions_len++] = (struct traffic_kept_session){id, x->task, x->stats, x->lapses};
+            kept->sessions[kept->sessions_len] =
+                (struct traffic_kept_session){.job_id = id, .task = x->task, .stats = x->stats, .lapses = x->lapses};
+            memcpy(kept->sessions[kept->sessions_len++].waited_ms, x->waited_ms, sizeof x->waited_ms);
         }
+    }
+}
+
+static void
+traffic_kept_take_variables(const struct shard *s, struct traffic_kept *kept)
+{
+    for (uint32_t id = 1; id <= kept->variables_len; id++) {
+        kept->variables[id].stats = s->variables[id]->stats;
+        memcpy(kept->variables[id].waited_ms, s->variables[id]->waited_ms, sizeof kept->variables[id].waited_ms);
     }
 }
 
@@ -33,8 +51,7 @@ traffic_kept_take(const struct shard *s, struct traffic_kept *kept)
                                   .sessions = calloc(s->sessions_len + 1, sizeof *kept->sessions)};
     if (kept->variables != NULL)
         kept->variables_len = s->variables_len;
-    for (uint32_t id = 1; id <= kept->variables_len; id++)
-        kept->variables[id] = s->variables[id]->stats;
+    traffic_kept_take_variables(s, kept);
     if (kept->sessions != NULL)
         traffic_kept_take_sessions(s, kept);
 }
@@ -42,8 +59,10 @@ traffic_kept_take(const struct shard *s, struct traffic_kept *kept)
 void
 traffic_kept_give_back(struct shard *s, struct traffic_kept *kept)
 {
-    for (uint32_t id = 1; id <= MIN(kept->variables_len, s->variables_len); id++)
-        s->variables[id]->stats = kept->variables[id];
+    for (uint32_t id = 1; id <= MIN(kept->variables_len, s->variables_len); id++) {
+        s->variables[id]->stats = kept->variables[id].stats;
+        memcpy(s->variables[id]->waited_ms, kept->variables[id].waited_ms, sizeof kept->variables[id].waited_ms);
+    }
     for (uint64_t i = 0; i < kept->sessions_len; i++) {
         const struct traffic_kept_session *was = &kept->sessions[i];
         struct session *x = session_find(s, was->job_id, was->task);
@@ -51,6 +70,7 @@ traffic_kept_give_back(struct shard *s, struct traffic_kept *kept)
         if (x == NULL)
             continue;
         x->stats = was->stats;
+        memcpy(x->waited_ms, was->waited_ms, sizeof x->waited_ms);
         x->lapses = was->lapses;
     }
     free(kept->variables);

@@ -7,10 +7,11 @@
 #include "server/core/turn/traffic.h"
 
 struct shard;
+struct traffic_kept_variable;
 struct traffic_kept_session;
 
 struct traffic_kept {
-    struct traffic *variables; /* [variables_len + 1], by id */
+    struct traffic_kept_variable *variables; /* [variables_len + 1], by id */
     uint32_t variables_len;
     struct traffic_kept_session *sessions; /* [sessions_len] */
     uint64_t sessions_len;

@@ -209,7 +209,7 @@ replay_apply_update(struct shard *s, const Psd__RedoRecord *m, size_t i, const f
         return replay_damaged(s->replay, e, "has fewer gradients than its blocks need");
     *bytes -= block_gradient_bytes(&ref);
     if (!isfinite(m->scale[i]) || (job_is_sync(ref.variable->job) ? clock == 0 || clock > CLOCK_MAX : clock != 0) ||
-        (ref.variable->refuse_nonfinite && ref.variable->kind->magnitude(&ref, gradient) == OPTIMIZER_NONFINITE))
+        (ref.variable->def->refuse_nonfinite && ref.variable->kind->magnitude(&ref, gradient) == OPTIMIZER_NONFINITE))
         return replay_damaged(s->replay, e, "has numbers that cannot be");
     if ((err = replay_reserve(s, ref.size, e)) != PS_OK)
         return err;

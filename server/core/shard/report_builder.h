@@ -8,10 +8,11 @@
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 
-#define REPORT_ENTRIES_MAX 64   /* of one report */
-#define REPORT_LOOKS_MAX   1024 /* jobs, variables, sessions and blocks that it looks at; more only for its first entry \
-                                 */
-#define REPORT_WAITS_MAX 1024   /* entries of BLOCKED, which has no next page */
+#define REPORT_ENTRIES_MAX 64 /* of one report */
+#define REPORT_LOOKS_MAX                                                                                               \
+    1024                      /* jobs, variables, sessions and blocks that it looks at; more only for its first entry  \
+                               */
+#define REPORT_WAITS_MAX 1024 /* entries of BLOCKED, which has no next page */
 
 struct shard;
 struct shard_event;

@@ -110,7 +110,7 @@ learning_rate(const struct variable *v, uint64_t version)
 {
     struct optimizer_when when = {.version = version + 1, .clock = v->job->slowest};
 
-    return optimizer_rate(&v->optimizer, &when);
+    return optimizer_rate(&v->def->optimizer, &when);
 }
 
 #define REPORT_SET_PAGE(member)   m->member = t->member;
@@ -135,14 +135,14 @@ report_variables_row(struct shard *s, const struct variable *v)
         return NULL;
     s->looks += 1 + v->ready;
     psd__variable_report__init(m);
-    ps_optimizer_describe(&v->optimizer, text, sizeof text);
+    ps_optimizer_describe(&v->def->optimizer, text, sizeof text);
     m->job = (char *)v->job->name;
     m->name = (char *)v->name;
     v->kind->describe(v, m);
     report_traffic(&v->stats, m);
     m->optimizer = report_text(s, text);
     m->learning_rate = learning_rate(v, m->version_max);
-    m->initializer = (char *)initializer_name((int)v->initializer.kind);
+    m->initializer = (char *)initializer_name((int)v->def->initializer.kind);
     return m;
 }
 
@@ -180,15 +180,15 @@ report_variables_definition(struct shard *s, const struct variable *v)
 {
     Psd__VariableDefinition *m = report_zeroed(s, sizeof *m);
     struct wire_optimizer *room = report_zeroed(s, sizeof *room);
-    Psd__Declare *now = report_zeroed(s, sizeof *now);
+    Psd__Declare *declared = report_zeroed(s, sizeof *declared), *now = report_zeroed(s, sizeof *now);
 
-    if (m == NULL || room == NULL || now == NULL)
+    if (m == NULL || room == NULL || declared == NULL || now == NULL)
         return NULL;
     s->looks++;
     psd__variable_definition__init(m);
-    *now = *v->declare;
-    now->optimizer = wire_optimizer_message(&v->optimizer, room);
-    m->declared = v->declare;
+    *declared = *now = variable_declare(v);
+    now->optimizer = wire_optimizer_message(&v->def->optimizer, room);
+    m->declared = declared;
     m->now = now;
     return m;
 }

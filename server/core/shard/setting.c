@@ -25,17 +25,17 @@ check_job(const struct job *job, const Psd__Set *m, struct ps_error *e)
 static enum ps_err
 check_start(const struct variable *v, const struct ps_optimizer *next, struct ps_error *e)
 {
-    if (next->initial_accumulator == v->optimizer.initial_accumulator)
+    if (next->initial_accumulator == v->def->optimizer.initial_accumulator)
         return PS_OK;
     return ps_fail(e, PS_ERR_INVALID, "its slots have begun with an initial_accumulator of %g",
-                   v->optimizer.initial_accumulator);
+                   v->def->optimizer.initial_accumulator);
 }
 
 /* Clients give the norm of their gradients for variables that were declared so, and for no others. */
 static enum ps_err
 check_given_norm(const struct variable *v, const struct ps_optimizer *next, struct ps_error *e)
 {
-    if (next->clip.kind != PS_CLIP_GIVEN_NORM || wire_clip(v->declare->optimizer->clip).kind == PS_CLIP_GIVEN_NORM)
+    if (next->clip.kind != PS_CLIP_GIVEN_NORM || wire_clip(v->def->declare->optimizer->clip).kind == PS_CLIP_GIVEN_NORM)
         return PS_OK;
     return ps_fail(e, PS_ERR_INVALID,
                    "it was not declared to clip by a given norm, so its workers give none; declare it so, with a limit "
@@ -92,7 +92,7 @@ setting_changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer
 {
     enum ps_err err;
 
-    *next = v->optimizer;
+    *next = v->def->optimizer;
     for (size_t i = 0; i < m->n_parameter; i++)
         if ((err = ps_optimizer_set(next, m->parameter[i]->name, m->parameter[i]->value, e)) != PS_OK)
             return err;
@@ -104,9 +104,9 @@ setting_changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer
         next->clip = wire_clip(m->clip);
     if ((err = optimizer_check(next, e)) != PS_OK)
         return err;
-    if (optimizer_slots(next) != optimizer_slots(&v->optimizer))
-        return ps_fail(e, PS_ERR_INVALID, "its blocks have %u slots and would need %u", optimizer_slots(&v->optimizer),
-                       optimizer_slots(next));
+    if (optimizer_slots(next) != optimizer_slots(&v->def->optimizer))
+        return ps_fail(e, PS_ERR_INVALID, "its blocks have %u slots and would need %u",
+                       optimizer_slots(&v->def->optimizer), optimizer_slots(next));
     if ((err = check_start(v, next, e)) != PS_OK || (err = check_rate(v, m, next, e)) != PS_OK)
         return err;
     return check_given_norm(v, next, e);
@@ -178,7 +178,10 @@ change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
             continue;
         if (setting_changed(v, m, &next, &e) != PS_OK)
             ps_assert(!"check() passed");
-        v->optimizer = next;
+        if (!variable_set_optimizer(s, v, &next)) {
+            turn_fail(s, PS_ERR_NOMEM);
+            return first;
+        }
         if (!MUTATION(RATE_NOT_KEPT))
             turn_mark_variable(s, v);
         variable_to_redo(s, v);

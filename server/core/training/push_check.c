@@ -20,7 +20,7 @@ check_version(const struct block_ref *ref, const Psd__Push *m, size_t i, struct 
 static enum ps_err
 check_norm(const struct block_ref *ref, const Psd__Push *m, struct ps_error *e)
 {
-    if (ref->variable->optimizer.clip.kind != PS_CLIP_GIVEN_NORM || m->norm != NULL)
+    if (ref->variable->def->optimizer.clip.kind != PS_CLIP_GIVEN_NORM || m->norm != NULL)
         return PS_OK;
     return ps_fail(e, PS_ERR_INVALID, "variable '%.64s' clips by a given norm, and the push gives none",
                    ref->variable->name);
@@ -149,7 +149,8 @@ check_finite(const struct shard *s, const struct event_context *ctx, const struc
     for (size_t i = 0; i < m->n_var; i++) {
         struct block_ref *ref = &ctx->blocks[i];
         const struct variable *v = ref->variable;
-        enum optimizer_magnitude m = v->refuse_nonfinite ? v->kind->magnitude(ref, gradient.values) : OPTIMIZER_LARGE;
+        enum optimizer_magnitude m =
+            v->def->refuse_nonfinite ? v->kind->magnitude(ref, gradient.values) : OPTIMIZER_LARGE;
 
         if (m == OPTIMIZER_NONFINITE)
             return v->kind->nonfinite(ref, &gradient, e);

@@ -22,5 +22,5 @@ push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i)
 {
     float age = MUTATION(AGE_IGNORED) ? 1 : age_scale(&ref->variable->job->age, push_age(ref, m, i));
 
-    return age < 0 ? age : (float)(age * push_clip_factor(&ref->variable->optimizer.clip, m));
+    return age < 0 ? age : (float)(age * push_clip_factor(&ref->variable->def->optimizer.clip, m));
 }

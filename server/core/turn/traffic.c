@@ -2,6 +2,8 @@
 
 #include "server/core/shard_state.h"
 
+const enum wait traffic_waits[TRAFFIC_WAITS] = {WAIT_BOUND, WAIT_STEP, WAIT_GRADIENTS, WAIT_BLOCKS};
+
 void
 traffic_pushed(struct traffic *t, uint64_t blocks, uint64_t bytes)
 {
@@ -40,7 +42,7 @@ traffic_waited(struct shard *s, struct session *x, enum wait reason, uint64_t si
 
     durations_add(&s->stats.waits[reason], w.ms);
     if (x != NULL)
-        x->stats.waited_ms[reason] += w.ms;
+        x->waited_ms[reason] += w.ms;
     return w;
 }
 
@@ -52,5 +54,6 @@ traffic_waited_for(struct shard *s, const struct traffic_wait *w, uint32_t var)
     if (v == NULL || v->waited == w->number)
         return;
     v->waited = w->number;
-    v->stats.waited_ms[w->reason] += w->ms;
+    for (size_t i = 0; i < TRAFFIC_WAITS; i++)
+        v->waited_ms[i] += traffic_waits[i] == w->reason ? w->ms : 0;
 }

@@ -54,8 +54,11 @@ struct traffic {
 #define X(member, ...) uint64_t member;
     TRAFFIC_LIST(X)
 #undef X
-    uint64_t waited_ms[WAITS]; /* in waits that are over */
 };
+
+/* The reasons of waits that are for a variable; of such a wait the variable counts how long it was. */
+#define TRAFFIC_WAITS 4
+extern const enum wait traffic_waits[TRAFFIC_WAITS];
 
 /* Gradients of so many blocks were applied. */
 void traffic_pushed(struct traffic *t, uint64_t blocks, uint64_t bytes);

@@ -20,7 +20,7 @@ struct declared {
     uint64_t dims[1];
     struct job job;
     struct shard shard;
-    struct variable v;
+    struct variable *v;
 };
 
 static const uint64_t sizes[] = {1, 7, 1008, 1009, 16384, 65536 + 16384 + 1008 + 5, 3 * 65536 + 11};
@@ -29,7 +29,9 @@ static const char *const optimizers[] = {"sgd", "momentum", "adam"};
 static void
 declared_on(struct declared *d, uint64_t elements, const char *optimizer, uint32_t shard, uint32_t shards)
 {
-    ck_assert_int_eq(ps_optimizer_by_name(optimizer, &d->v.optimizer, NULL), PS_OK);
+    struct ps_optimizer o;
+
+    ck_assert_int_eq(ps_optimizer_by_name(optimizer, &o, NULL), PS_OK);
     psd__job__init(&d->options);
     d->options.mode = PSD__MODE__SYNC;
     d->options.quorum = d->options.workers = 3;
@@ -43,20 +45,13 @@ declared_on(struct declared *d, uint64_t elements, const char *optimizer, uint32
     d->declare.n_dims = 1;
     d->declare.dims = d->dims;
     d->declare.init = &d->init;
-    d->declare.optimizer = wire_optimizer_message(&d->v.optimizer, &d->room);
-    d->v.id = 1;
-    d->v.name = "w";
-    d->v.job = &d->job;
-    d->v.declare = &d->declare;
-    d->v.initializer = wire_initializer(&d->init);
-    d->v.kind = kind_of(&d->declare);
-    d->v.start = placement_start("job", "w", shards);
-    d->v.kind->measure(&d->v, shard, shards);
-    d->v.blocks = calloc(MAX(d->v.count, 1), sizeof *d->v.blocks);
-    ck_assert_ptr_nonnull(d->v.blocks);
+    d->declare.optimizer = wire_optimizer_message(&o, &d->room);
     d->shard.config.shard = shard;
     d->shard.config.shards = shards;
     d->shard.turn.number = 1;
+    d->v = variable_new(&d->shard, &d->job, &d->declare, 1);
+    ck_assert_ptr_nonnull(d->v);
+    ck_assert(variable_add(&d->shard, d->v));
 }
 
 static struct declared *
@@ -72,7 +67,10 @@ declared_new(uint64_t elements, const char *optimizer, uint32_t shard, uint32_t 
 static void
 declared_free(struct declared *d)
 {
-    free(d->v.blocks);
+    HASH_DEL(d->job.variables, d->v);
+    variable_free(d->v);
+    ck_assert_ptr_null(d->shard.definitions);
+    free(d->shard.variables);
     free(d);
 }
 
@@ -80,14 +78,14 @@ declared_free(struct declared *d)
 static void
 check_whole(const struct declared *d, uint64_t *values)
 {
-    struct variable *v = (struct variable *)&d->v;
+    struct variable *v = d->v;
     uint64_t bytes = 0, pooled = 0;
 
     for (uint64_t i = 0; i < v->count; i++) {
         struct block_ref ref = v->kind->nth(&d->shard, v, i);
 
         ck_assert_uint_eq(v->kind->index(&ref), i);
-        ck_assert_uint_lt(ref.number, v->numbers);
+        ck_assert_uint_lt(ref.number, v->def->numbers);
         ck_assert_uint_eq(placement_shard(v->start, ref.number, d->shard.config.shards), d->shard.config.shard);
         ck_assert_uint_eq(v->kind->key(&ref).block, ref.number);
         bytes += ref.size;
@@ -110,8 +108,8 @@ START_TEST(a_whole_is_the_sum_of_its_blocks_on_any_number_of_shards)
                 struct declared *d = declared_new(elements, optimizers[o], shard, shards);
 
                 check_whole(d, &values);
-                blocks += d->v.count;
-                numbers = d->v.numbers;
+                blocks += d->v->count;
+                numbers = d->v->def->numbers;
                 declared_free(d);
             }
             ck_assert_uint_eq(values, elements);
@@ -140,10 +138,10 @@ value_free(const uint8_t *value)
 static struct block_ref
 kind_filled(struct declared *d, uint64_t index)
 {
-    struct block_ref ref = d->v.kind->nth(&d->shard, &d->v, index);
+    struct block_ref ref = d->v->kind->nth(&d->shard, d->v, index);
 
     ref.place = value_new(ref.size);
-    d->v.kind->fill(&ref);
+    d->v->kind->fill(&ref);
     ref.old = ref.place;
     return ref;
 }
@@ -151,8 +149,8 @@ kind_filled(struct declared *d, uint64_t index)
 START_TEST(a_pull_gets_the_values_that_were_filled_in)
 {
     struct declared *d = declared_new(sizes[_i], "adam", 0, 1);
-    struct block_ref ref = kind_filled(d, d->v.count - 1);
-    struct span part = d->v.kind->pulled((struct span){ref.place, ref.size});
+    struct block_ref ref = kind_filled(d, d->v->count - 1);
+    struct span part = d->v->kind->pulled((struct span){ref.place, ref.size});
     const float *value = part.data;
 
     ck_assert_uint_eq(part.len, block_gradient_bytes(&ref));
@@ -168,28 +166,25 @@ END_TEST
 START_TEST(what_is_filled_in_loads_and_anything_else_is_refused)
 {
     struct declared *d = declared_new(sizes[_i], "momentum", 0, 1);
-    struct variable *table[2] = {NULL, &d->v};
     struct block_ref ref = kind_filled(d, 0);
     struct block_head *head = (struct block_head *)ref.place;
     struct span value = {ref.place, ref.size};
-    struct store_key key = d->v.kind->key(&ref);
+    struct store_key key = d->v->kind->key(&ref);
 
-    d->shard.variables = table;
-    d->shard.variables_len = 1;
     head->version = 42;
     head->len++;
-    ck_assert(!d->v.kind->load(&d->shard, &d->v, &key, value));
+    ck_assert(!d->v->kind->load(&d->shard, d->v, &key, value));
     head->len--;
     value.len--;
-    ck_assert(!d->v.kind->load(&d->shard, &d->v, &key, value));
+    ck_assert(!d->v->kind->load(&d->shard, d->v, &key, value));
     value.len++;
-    key.block = (uint32_t)d->v.numbers;
-    ck_assert(!d->v.kind->load(&d->shard, &d->v, &key, value));
+    key.block = (uint32_t)d->v->def->numbers;
+    ck_assert(!d->v->kind->load(&d->shard, d->v, &key, value));
     key.block = ref.number;
-    ck_assert_uint_eq(d->v.ready, 0);
-    ck_assert(d->v.kind->load(&d->shard, &d->v, &key, value));
-    ck_assert(d->v.kind->loaded(&d->v));
-    ck_assert_uint_eq(d->v.kind->values(&d->v), 1);
+    ck_assert_uint_eq(d->v->ready, 0);
+    ck_assert(d->v->kind->load(&d->shard, d->v, &key, value));
+    ck_assert(d->v->kind->loaded(d->v));
+    ck_assert_uint_eq(d->v->kind->values(d->v), 1);
     ck_assert_uint_eq(ref.block->version, 42);
     value_free(ref.place);
     declared_free(d);
@@ -199,14 +194,11 @@ END_TEST
 START_TEST(a_block_that_was_not_made_in_order_is_not_loaded)
 {
     struct declared *d = declared_new(3 * 65536, "sgd", 0, 1);
-    struct variable *table[2] = {NULL, &d->v};
     struct block_ref ref = kind_filled(d, 1);
-    struct store_key key = d->v.kind->key(&ref);
+    struct store_key key = d->v->kind->key(&ref);
 
-    d->shard.variables = table;
-    d->shard.variables_len = 1;
-    ck_assert(d->v.kind->load(&d->shard, &d->v, &key, (struct span){ref.place, ref.size}));
-    ck_assert(!d->v.kind->loaded(&d->v));
+    ck_assert(d->v->kind->load(&d->shard, d->v, &key, (struct span){ref.place, ref.size}));
+    ck_assert(!d->v->kind->loaded(d->v));
     value_free(ref.place);
     declared_free(d);
 }
@@ -215,13 +207,13 @@ END_TEST
 START_TEST(an_update_in_place_takes_no_room_and_does_not_check)
 {
     struct declared *d = declared_new(100, "sgd", 0, 1);
-    struct block_ref ref = d->v.kind->nth(&d->shard, &d->v, 0);
+    struct block_ref ref = d->v->kind->nth(&d->shard, d->v, 0);
 
-    ck_assert_uint_eq(d->v.kind->room(&d->shard, &ref), ref.size);
-    ck_assert(d->v.kind->apply_checks(&d->shard, &ref));
+    ck_assert_uint_eq(d->v->kind->room(&d->shard, &ref), ref.size);
+    ck_assert(d->v->kind->apply_checks(&d->shard, &ref));
     ref.block->turn = d->shard.turn.number;
-    ck_assert_uint_eq(d->v.kind->room(&d->shard, &ref), 0);
-    ck_assert(!d->v.kind->apply_checks(&d->shard, &ref));
+    ck_assert_uint_eq(d->v->kind->room(&d->shard, &ref), 0);
+    ck_assert(!d->v->kind->apply_checks(&d->shard, &ref));
     declared_free(d);
 }
 END_TEST
@@ -235,7 +227,7 @@ START_TEST(an_update_writes_the_head_of_the_new_value_and_leaves_the_old_one)
     struct block_head *head;
 
     ref.place = value_new(ref.size);
-    ck_assert(d->v.kind->apply(&ref, &gradient, &u));
+    ck_assert(d->v->kind->apply(&ref, &gradient, &u));
     head = (struct block_head *)ref.place;
     ck_assert_uint_eq(head->version, 8);
     ck_assert_uint_eq(head->clock, 10);
@@ -244,7 +236,7 @@ START_TEST(an_update_writes_the_head_of_the_new_value_and_leaves_the_old_one)
     ck_assert(*gradient.values == 2);
     ref.block->version = 8;
     ref.block->clock = 11;
-    d->v.kind->carry(&ref);
+    d->v->kind->carry(&ref);
     ck_assert_uint_eq(head->version, 8);
     ck_assert_uint_eq(head->clock, 11);
     ck_assert(*(const float *)(head + 1) == 2);
@@ -257,17 +249,17 @@ END_TEST
 START_TEST(what_is_not_finite_is_named_by_its_element_of_the_variable)
 {
     struct declared *d = declared_new(65536 + 100, "sgd", 0, 1);
-    struct block_ref ref = d->v.kind->nth(&d->shard, &d->v, 1);
+    struct block_ref ref = d->v->kind->nth(&d->shard, d->v, 1);
     static float values[65536];
     static uint16_t halves[65536];
     struct ps_error e;
 
     values[5] = INFINITY;
     halves[6] = 0x7c00;
-    ck_assert(d->v.kind->magnitude(&ref, values) == OPTIMIZER_NONFINITE);
-    ck_assert_int_eq(d->v.kind->nonfinite(&ref, &(struct gradient){.values = values}, &e), PS_ERR_NONFINITE);
+    ck_assert(d->v->kind->magnitude(&ref, values) == OPTIMIZER_NONFINITE);
+    ck_assert_int_eq(d->v->kind->nonfinite(&ref, &(struct gradient){.values = values}, &e), PS_ERR_NONFINITE);
     ck_assert_ptr_nonnull(strstr(e.text, "'w' is inf at element 65541"));
-    ck_assert_int_eq(d->v.kind->nonfinite(&ref, &(struct gradient){.halves = halves}, &e), PS_ERR_NONFINITE);
+    ck_assert_int_eq(d->v->kind->nonfinite(&ref, &(struct gradient){.halves = halves}, &e), PS_ERR_NONFINITE);
     ck_assert_ptr_nonnull(strstr(e.text, "'w' is inf at element 65542"));
     declared_free(d);
 }
