@@ -3,7 +3,7 @@
  *
  * What all kinds have in common is not asked here. A variable has a name, a job, an optimizer, an initializer and, for
  * each of its blocks on this shard, a head (struct block): version, clock, its sync step. Blocks are numbered below
- * variable->numbers on all shards together and placed by number (common/core/cluster/placement.h); messages, ages,
+ * variable->def->numbers on all shards together and placed by number (common/core/cluster/placement.h); messages, ages,
  * steps and cursors go by them. What a block holds is the kind's business:
  *
  *                 dense (dense.c)                   rows by id
@@ -14,7 +14,8 @@
  *
  * Callers:
  *
- *     cut         measure, pooled_bytes   variable (for declare, restore_check)
+ *     cut         define                  definition
+ *                 measure, pooled_bytes   variable (for declare, restore_check)
  *                 cut                     block, for each block that an event names
  *     key         key                     turn, save, data_open
  *     values      fill, load, loaded      block, catalog
@@ -25,10 +26,11 @@
  *                 restore                 restore_fill
  *     describe    describe                report_variables
  *
- * Ownership: a kind is constant and keeps nothing. Its measures of a variable lie in struct variable, those of a block
- * in struct block_ref, which is its caller's and lives as long as the event. Values (ref->old, ref->place) are the
- * turn's, gradients are borrowed until the call returns. One question costs one indirect call for a block or an event:
- * loops over elements are behind it. Byte sizes that clients must know as well are common/core/model/cut.h's. */
+ * Ownership: a kind is constant and keeps nothing. Its measures of a variable lie in struct variable and its
+ * definition, those of a block in struct block_ref, which is its caller's and lives as long as the event. Values
+ * (ref->old, ref->place) are the turn's, gradients are borrowed until the call returns. One question costs one indirect
+ * call for a block or an event: loops over elements are behind it. Byte sizes that clients must know as well are
+ * common/core/model/cut.h's. */
 #ifndef SERVER_CORE_MODEL_KIND_H
 #define SERVER_CORE_MODEL_KIND_H
 
