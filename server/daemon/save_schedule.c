@@ -94,6 +94,8 @@ save_schedule_action(struct daemon *d, struct shard_action *a)
     struct save_schedule *s = &d->save_schedule;
 
     switch (a->kind) {
+    case SHARD_SAVE_INSTANT: /* the core keeps what is of it */
+        return true;
     case SHARD_SAVE_BEGUN:
         s->checkpoint = a->save->checkpoint != NULL;
         if (!s->checkpoint) {

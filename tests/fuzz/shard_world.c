@@ -187,6 +187,8 @@ shard_world_perform(struct shard_world *w, struct shard_action *a)
         free(a->text);
         free(a->job);
         break;
+    case SHARD_SAVE_INSTANT:
+        break;
     case SHARD_SAVE_BEGUN:
     case SHARD_SAVE_CLOSE:
     case SHARD_SAVE_ABANDONED:

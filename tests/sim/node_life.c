@@ -232,6 +232,7 @@ new_core(struct node_shard *n, uint64_t boot)
         .in_flight_bytes_max = 64 * MIB,
         .version = "sim",
         .live_dir = "memory",
+        .save_looks = 1, /* so that all else comes between the pieces of a save's begin */
         .stream_min_bytes = sim_chance(n->sim, 500) ? 1 : 64 * MIB,
         .durable = n->profile.durable,
         .durable_dir = "other memory",

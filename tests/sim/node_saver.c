@@ -83,7 +83,6 @@ begin_save(struct node_saver *v, struct shard_save *save)
         sim_fail(v->sim, "s%u begins a save while another runs", v->node->index);
     sim_trace(v->sim, "s%u save %" PRIu64 " begins: %" PRIu64 " blocks", v->node->index, save->number, save->blocks);
     v->save = save;
-    ledger_instant(v->node->ledger, v->node->index);
 }
 
 static bool

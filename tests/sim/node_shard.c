@@ -392,6 +392,9 @@ node_shard_perform(struct node_shard *n, struct shard_action *a)
         free(a->text);
         free(a->job);
         break;
+    case SHARD_SAVE_INSTANT:
+        ledger_instant(n->ledger, n->index);
+        break;
     case SHARD_SAVE_BEGUN:
     case SHARD_SAVE_CLOSE:
     case SHARD_SAVE_ABANDONED:

@@ -8,6 +8,7 @@
 #include "server/core/durability/save_request.h"
 #include "server/core/durability/save_rows.h"
 #include "server/core/shard_state.h"
+#include "server/core/turn/save_copy.h"
 
 void
 save_init(struct shard *s)
@@ -20,96 +21,46 @@ save_init(struct shard *s)
 
 /* ---- Places ---- */
 
-/* Blocks of the save from this place to its variable's end. */
-static uint64_t
-save_blocks_left(const struct save *save, struct save_place place)
+/* Where the part begins; at their end, where all places lie before. */
+static struct save_place
+save_place_of(const struct save *save, size_t part)
 {
-    return save->counts[place.var] - place.index;
+    return part < save->parts_len ? (struct save_place){.var = save->parts[part].var} : SAVE_PLACE_END;
 }
 
-/* Go on by so many blocks; a place is never at the end of a variable. */
-static struct save_place
-save_place_advance(const struct save *save, struct save_place place, uint64_t blocks)
+/* Go on by so many blocks; a place is never at the end of a part. */
+static void
+save_place_advance(const struct save *save, size_t *part, struct save_place *place, uint64_t blocks)
 {
-    while (place.var <= save->vars && blocks >= save_blocks_left(save, place)) {
-        blocks -= save_blocks_left(save, place);
-        place = (struct save_place){.var = place.var + 1};
+    while (*part < save->parts_len && blocks >= save->parts[*part].count - place->index) {
+        blocks -= save->parts[*part].count - place->index;
+        *place = save_place_of(save, ++*part);
     }
-    if (place.var > save->vars)
-        return SAVE_PLACE_END;
-    place.index += blocks;
-    return place;
+    if (*part < save->parts_len)
+        place->index += blocks;
 }
 
 /* ---- The instant ---- */
 
-static uint64_t
-bytes_of(const struct shard *s, struct variable *v, uint64_t count)
-{
-    uint64_t bytes = 0;
-
-    if (count == v->count)
-        return v->bytes;
-    for (uint64_t i = 0; i < count; i++) {
-        bytes += v->kind->nth(s, v, i).size;
-    }
-    return bytes;
-}
-
-static bool
-count_blocks(struct shard *s, const struct job *job)
-{
-    struct save *save = &s->save;
-
-    save->vars = s->variables_len;
-    save->len = save->bytes = 0;
-    if ((save->counts = calloc((size_t)save->vars + 1, sizeof *save->counts)) == NULL)
-        return false;
-    for (uint32_t id = 1; id <= save->vars; id++) {
-        struct variable *v = s->variables[id];
-
-        if (job != NULL && v->job != job)
-            continue;
-        save->counts[id] = v->kind->values(v);
-        save->len += save->counts[id];
-        save->bytes += bytes_of(s, v, save->counts[id]);
-    }
-    return true;
-}
-
-/* Hand the instant out. */
-static enum ps_err
-say_begun(struct shard *s, const struct job *job, const char *dir)
-{
-    struct save *save = &s->save;
-    struct shard_save *out;
-    enum ps_err err;
-
-    if ((err = save_rows_copy(s, job, dir, &out)) != PS_OK)
-        return err;
-    out->number = job == NULL ? save->number + 1 : 0;
-    out->boot = s->boot;
-    out->redo = save->redo = s->redo.committed + MUTATION(LOG_CUT_AHEAD);
-    save->redo_bytes = s->redo.log_bytes;
-    out->blocks = save->len;
-    out->bytes = save->bytes;
-    if (!actions_save(s, SHARD_SAVE_BEGUN, out))
-        return PS_ERR_NOMEM;
-    save->number += job == NULL;
-    return PS_OK;
-}
-
 static void
-save_forget(struct save *save)
+save_forget(struct shard *s)
 {
-    free(save->counts);
-    save->counts = NULL;
+    struct save *save = &s->save;
+
+    free(save->parts);
+    save->parts = NULL;
+    save->parts_len = save->parts_room = 0;
+    save->parts_blocks = 0;
+    save_changed_forget(s);
+    if (save->copy != NULL)
+        shard_save_free(&save->copy->base);
+    save->copy = NULL;
     if (save->done != NULL)
         psd__checkpoint_done__free_unpacked(save->done, NULL);
     save->done = NULL;
     save->state = SAVE_IDLE;
     save->passed = SAVE_PLACE_END;
-    save->say_close = false;
+    save->say_begun = save->say_close = false;
 }
 
 /* The save failed: answer its requests. A checkpoint's failure concerns these alone. */
@@ -129,7 +80,7 @@ save_fail(struct shard *s, enum ps_err code, const char *text)
         snprintf(save->stats.failure, sizeof save->stats.failure, "%s", text);
     }
     save->answering = NULL;
-    save_forget(save);
+    save_forget(s);
     save_request_failed(s, list, code, text);
 }
 
@@ -143,30 +94,126 @@ close_if_passed(struct save *save)
     save->say_close = true;
 }
 
+/* Hand the instant out. */
+static enum ps_err
+say_begun(struct shard *s)
+{
+    struct save *save = &s->save;
+    struct shard_save *out = &save->copy->base;
+
+    ps_assert(save->parts_blocks == save->len);
+    out->number = save->job_id == 0 ? save->number : 0;
+    out->boot = s->boot;
+    out->redo = save->redo;
+    out->blocks = save->len;
+    out->bytes = save->bytes;
+    if (!actions_save(s, SHARD_SAVE_BEGUN, out))
+        return PS_ERR_NOMEM;
+    save->copy = NULL;
+    save->say_begun = false;
+    save->handed = save->passed = save_place_of(save, 0);
+    save->handed_part = save->passed_part = 0;
+    close_if_passed(save);
+    return PS_OK;
+}
+
+/* What is of the shard or the job as a whole; variables follow. */
+static enum ps_err
+save_take_instant(struct shard *s, const struct job *job, const char *dir)
+{
+    struct save *save = &s->save;
+    enum ps_err err;
+
+    save->job_id = job != NULL ? job->id : 0;
+    save->vars = s->variables_len;
+    save->looked = 0;
+    save->len = job != NULL ? job->blocks : s->blocks;
+    save->bytes = job != NULL ? job->data_bytes : s->data_bytes;
+    save->redo = s->redo.committed + MUTATION(LOG_CUT_AHEAD);
+    save->redo_bytes = s->redo.log_bytes;
+    if (job != NULL && (save->done = save_rows_done(s, job)) == NULL)
+        return PS_ERR_NOMEM;
+    if ((err = save_rows_copy(s, job, dir, &save->copy)) != PS_OK)
+        return err;
+    return actions_save(s, SHARD_SAVE_INSTANT, NULL) ? PS_OK : PS_ERR_NOMEM; /* of interest to tests alone */
+}
+
 static void
 save_begin(struct shard *s, struct save_request *list)
 {
     struct save *save = &s->save;
     const struct job *job = list->job_id != 0 ? s->jobs_by_id[list->job_id] : NULL;
-    enum ps_err err = PS_ERR_NOMEM;
+    enum ps_err err;
 
     save->answering = list;
-    if (!count_blocks(s, job) || (job != NULL && (save->done = save_rows_done(s, job)) == NULL) ||
-        (err = say_begun(s, job, list->dir)) != PS_OK) {
+    if ((err = save_take_instant(s, job, list->dir)) != PS_OK) {
         save_fail(s, err, ps_strerror(err));
         return;
     }
+    save->number += job == NULL;
     save->state = SAVE_RUNNING;
     save->begun_ms = s->now_ms;
     save->begun_ns = s->now_ns;
     save->handed_len = save->passed_len = 0;
-    save->handed = save->passed = save_place_advance(save, SAVE_PLACE_FIRST, 0);
+    save->handed = save->passed = SAVE_PLACE_FIRST;
     save->erase = SAVE_PLACE_FIRST;
     if (job == NULL)
         save->changed = false;
     actions_log(s, SHARD_LOG_INFO, "%s begun blocks=%" PRIu64 " bytes=%" PRIu64, job == NULL ? "save" : "checkpoint",
                 save->len, save->bytes);
-    close_if_passed(save);
+    save_prepare(s);
+}
+
+/* ---- Its variables ---- */
+
+bool
+save_prepares(const struct shard *s)
+{
+    return s->save.state == SAVE_RUNNING && s->save.copy != NULL && !s->save.say_begun;
+}
+
+static bool
+save_add_part(struct save *save, uint32_t var, uint64_t count)
+{
+    size_t room = MAX(2 * save->parts_room, 64u);
+    struct save_part *grown;
+
+    if (count == 0)
+        return true;
+    if (save->parts_len == save->parts_room) {
+        if ((grown = realloc(save->parts, room * sizeof *grown)) == NULL)
+            return false;
+        save->parts = grown;
+        save->parts_room = room;
+    }
+    save->parts[save->parts_len++] = (struct save_part){var, count};
+    save->parts_blocks += count;
+    return true;
+}
+
+static enum ps_err
+save_look_at(struct shard *s, const struct variable *v)
+{
+    if (!save_has(s, v))
+        return PS_OK;
+    return save_add_part(&s->save, v->id, save_count(s, v)) ? save_rows_add(s, v) : PS_ERR_NOMEM;
+}
+
+void
+save_prepare(struct shard *s)
+{
+    struct save *save = &s->save;
+    enum ps_err err = PS_OK;
+
+    for (uint32_t n = 0; err == PS_OK && n < s->config.save_looks && save->looked < save->vars; n++) {
+        err = save_look_at(s, s->variables[save->looked + 1]);
+        save->looked++;
+        s->looks++;
+    }
+    if (err != PS_OK)
+        save_fail(s, err, ps_strerror(err));
+    else
+        save->say_begun = save->looked == save->vars;
 }
 
 void
@@ -174,11 +221,14 @@ save_turn_ended(struct shard *s)
 {
     struct save *save = &s->save;
     struct save_request *list;
+    enum ps_err err;
 
     if (save->say_abandoned)
         save->say_abandoned = !actions_save(s, SHARD_SAVE_ABANDONED, NULL);
     if (save->waiting != NULL && save_gate_open(s) && (list = save_request_next(s)) != NULL)
         save_begin(s, list);
+    if (save->say_begun && (err = say_begun(s)) != PS_OK)
+        save_fail(s, err, ps_strerror(err));
     if (save->say_close)
         save->say_close = !actions_save(s, SHARD_SAVE_CLOSE, NULL);
 }
@@ -214,9 +264,9 @@ shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, siz
     struct save *save = &s->save;
     size_t n = 0, sum = 0;
 
-    if (save->state != SAVE_RUNNING)
+    if (save->state != SAVE_RUNNING || save->copy != NULL)
         return 0;
-    while (n < room && save->handed.var <= save->vars) {
+    while (n < room && save->handed_part < save->parts_len) {
         struct variable *v = s->variables[save->handed.var];
         struct block_ref ref = v->kind->nth(s, v, save->handed.index);
 
@@ -224,7 +274,7 @@ shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, siz
             break;
         out[n++] = (struct shard_save_block){.key = key_of_instant(&ref), .size = ref.size};
         sum += ref.size;
-        save->handed = save_place_advance(save, save->handed, 1);
+        save_place_advance(save, &save->handed_part, &save->handed, 1);
     }
     save->handed_len += n;
     return n;
@@ -238,7 +288,7 @@ save_passed(struct shard *s, uint64_t blocks)
     if (save->state != SAVE_RUNNING) /* abandoned in this turn: the saver does not know yet */
         return;
     ps_assert(save->passed_len + blocks <= save->handed_len);
-    save->passed = save_place_advance(save, save->passed, blocks);
+    save_place_advance(save, &save->passed_part, &save->passed, blocks);
     save->passed_len += blocks;
     close_if_passed(save);
 }
@@ -263,7 +313,7 @@ save_done(struct shard *s, uint64_t bytes)
     actions_log(s, SHARD_LOG_INFO, "save done number=%" PRIu64 " blocks=%" PRIu64 " written=%" PRIu64 " ms=%" PRIu64,
                 m.save, m.blocks, m.bytes, m.ms);
     save->answering = NULL;
-    save_forget(save);
+    save_forget(s);
     save_request_done(s, list, MSG_SAVE_DONE, &m.base);
 }
 
@@ -280,7 +330,7 @@ checkpoint_done(struct shard *s, uint64_t bytes, uint64_t left_out)
                 save->len, bytes);
     save->answering = NULL;
     save_request_done(s, list, MSG_CHECKPOINT_DONE, &save->done->base);
-    save_forget(save);
+    save_forget(s);
 }
 
 void
@@ -305,12 +355,14 @@ save_ended(struct shard *s, const struct shard_event *event)
 void
 save_abandon(struct shard *s, enum ps_err why)
 {
+    bool begun = s->save.copy == NULL; /* the saver knows of it */
+
     if (s->save.state != SAVE_RUNNING)
         return;
     save_fail(s, why,
               why == PS_ERR_FULL ? "no room in memory for old values beside new ones: the save was given up"
                                  : "the save was given up: the live store cannot be read");
-    s->save.say_abandoned = true;
+    s->save.say_abandoned = begun;
 }
 
 void
@@ -351,7 +403,7 @@ save_report(const struct shard *s, Psd__SaveReport *out)
 void
 save_finish(struct shard *s)
 {
-    save_forget(&s->save);
+    save_forget(s);
     save_request_free(s->save.answering);
     save_request_free(s->save.waiting);
     s->save.answering = s->save.waiting = NULL;

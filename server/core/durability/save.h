@@ -1,9 +1,13 @@
 /* Saves: one instant of the shard, copied to somewhere else block by block while updates go on.
  *
- *                 begin: after a commit, rows           the last block         SHARD_SAVE_ENDED
- *                 are copied, blocks counted            is passed              (either state: with an error)
+ *                 begin: after a commit                 the last block         SHARD_SAVE_ENDED
+ *                                                       is passed              (either state: with an error)
  *     SAVE_IDLE ──────────────────────────► SAVE_RUNNING ─────────► SAVE_CLOSING ──────────────────► SAVE_IDLE
  *                                             └──no room for an update beside the old value: abandoned──► SAVE_IDLE
+ *
+ * The instant takes as long as there are workers, not variables: these are looked at afterwards, some in each event of
+ * background work (save_prepare()), for their rows and how many blocks they have. One that changes before that is
+ * remembered as it was (save_keeps.h). When all were looked at, the save is handed out, and the saver begins.
  *
  * The instant is that of a commit. Until the saver has passed a block, its value of that instant stays where it is: the
  * first update writes under the other generation's key and leaves the old value behind; what is left behind is erased,
@@ -62,6 +66,12 @@ save_place_before(struct save_place a, struct save_place b)
     return a.var != b.var ? a.var < b.var : a.index < b.index;
 }
 
+/* A variable's blocks of the instant. */
+struct save_part {
+    uint32_t var;
+    uint64_t count;
+};
+
 /* Figures for reports: of saves to the durable environment; of checkpoints, how many there were. */
 struct save_stats {
     uint64_t saves, failures;
@@ -80,13 +90,20 @@ struct save {
 
     /* The one that runs. */
     struct save_request *answering; /* requests that wait for its end; the first one defines it */
-    uint64_t *counts;               /* [vars + 1] blocks of each variable that belong to it */
-    uint32_t vars;
-    struct save_place handed, passed;
+    uint32_t job_id;                /* of a checkpoint: its variables alone; 0: all */
+    uint32_t vars;                  /* the greatest id of a variable at the instant */
+    uint32_t looked; /* variables up to this id were looked at, and have their parts and rows; all: it was handed out */
+    struct save_changed *variables_changed; /* since the instant: a hash by id */
+    struct save_part *parts;                /* [parts_len], in order of id; none is empty */
+    size_t parts_len, parts_room;
+    uint64_t parts_blocks;  /* of all of them */
+    struct save_copy *copy; /* rows of the instant, until it is handed out */
+    size_t handed_part, passed_part;
+    struct save_place handed, passed;              /* in these parts */
     uint64_t handed_len, passed_len, len, bytes;   /* blocks, and the bytes of all */
     uint64_t begun_ms, begun_ns, redo, redo_bytes; /* pieces of the log before this one are in it; their bytes */
     Psd__CheckpointDone *done;                     /* of a checkpoint: its instant */
-    bool say_close, say_abandoned;                 /* after this turn */
+    bool say_begun, say_close, say_abandoned;      /* after this turn */
 
     /* Values left behind, by any save. */
     struct save_place erase;
@@ -106,8 +123,13 @@ void save_ended(struct shard *s, const struct shard_event *event);
 /* End the save that runs, if one does: its values are needed no more. */
 void save_abandon(struct shard *s, enum ps_err why);
 
-/* The turn is over, committed or not: report the save's close or abandonment, and begin the next save if one may. */
+/* The turn is over, committed or not: report the save's begin, close or abandonment, and begin the next save if one
+ * may. */
 void save_turn_ended(struct shard *s);
+
+/* There are variables of the instant to be looked at, in background work, before the saver begins. */
+bool save_prepares(const struct shard *s);
+void save_prepare(struct shard *s);
 
 /* A turn was committed, with changes or only with what was erased. */
 void save_committed(struct shard *s, bool changed);

@@ -3,7 +3,7 @@
 
 #include "server/core/shard_state.h"
 
-#define LOOK_MAX 65536 /* blocks that one go of erasing looks at */
+#define LOOK_MAX 2048 /* blocks that one go of erasing looks at */
 
 void
 save_unload(struct shard *s)

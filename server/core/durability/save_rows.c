@@ -1,18 +1,22 @@
-/* Rows are read as they are committed; a checkpoint's answer has the clocks of its variables. */
+/* Rows of workers are read as they are committed, those of variables made from what is in memory; a checkpoint's answer
+ * has the clocks of its variables. */
 #include "server/core/durability/save_rows.h"
+
+#include <endian.h>
 
 #include "server/core/shard_state.h"
 #include "server/core/turn/save_copy.h"
 
-#define DONE_BYTES_MAX (192 * KIB) /* of the variables in an answer; a frame's metadata holds more */
+/* Of an answer, which has as many variables as this: it is made in one event. */
+#define DONE_BYTES_MAX     (192 * KIB) /* a frame's metadata holds more */
+#define DONE_VARIABLES_MAX 1024
+#define DONE_LOOKS_MAX     4096 /* variables and blocks; more only for the last one */
 
 /* ---- Rows ---- */
 
 struct save_rows_copy {
-    struct shard *s;
     struct save_copy *to;
     enum store_table table;
-    const struct job *job; /* only its variables, or NULL */
     bool nomem;
 };
 
@@ -20,22 +24,19 @@ static bool
 save_rows_copy_row(void *arg, struct span key, struct span value)
 {
     struct save_rows_copy *c = arg;
-    uint32_t id = row_id(key);
 
-    if (c->job != NULL && (id > c->s->variables_len || c->s->variables[id]->job != c->job))
-        return true;
     c->nomem = !save_copy_add(c->to, c->table, key, value);
     return !c->nomem;
 }
 
 static enum ps_err
-save_rows_copy_all(struct shard *s, const struct job *job, struct save_copy *x)
+save_rows_copy_all(struct shard *s, struct save_copy *x)
 {
-    static const enum store_table tables[] = {STORE_VARS, STORE_JOBS, STORE_SESSIONS, STORE_CURSORS};
+    static const enum store_table tables[] = {STORE_JOBS, STORE_SESSIONS, STORE_CURSORS};
     enum ps_err err;
 
-    for (size_t i = 0; i < (job != NULL ? 1 : ARRAY_LEN(tables)); i++) {
-        struct save_rows_copy c = {.s = s, .to = x, .table = tables[i], .job = job};
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+        struct save_rows_copy c = {.to = x, .table = tables[i]};
 
         if ((err = s->store->ops->each_row(s->store, c.table, save_rows_copy_row, &c)) != PS_OK || c.nomem)
             return c.nomem ? PS_ERR_NOMEM : err;
@@ -44,19 +45,37 @@ save_rows_copy_all(struct shard *s, const struct job *job, struct save_copy *x)
 }
 
 enum ps_err
-save_rows_copy(struct shard *s, const struct job *job, const char *dir, struct shard_save **out)
+save_rows_copy(struct shard *s, const struct job *job, const char *dir, struct save_copy **out)
 {
     struct save_copy *x = save_copy_new(job != NULL ? job->name : NULL, dir);
     enum ps_err err;
 
+    *out = NULL;
     if (x == NULL)
         return PS_ERR_NOMEM;
-    if ((err = save_rows_copy_all(s, job, x)) != PS_OK) {
+    if (job == NULL && (err = save_rows_copy_all(s, x)) != PS_OK) {
         shard_save_free(&x->base);
         return err;
     }
-    *out = save_copy_done(x);
+    *out = x;
     return PS_OK;
+}
+
+static enum ps_err
+save_rows_sink(struct shard *s, enum store_table table, struct span key, struct span value)
+{
+    return save_copy_add(s->save.copy, table, key, value) ? PS_OK : PS_ERR_NOMEM;
+}
+
+enum ps_err
+save_rows_add(struct shard *s, const struct variable *v)
+{
+    const struct save_changed *was = save_changed_find(s, v->id);
+    uint32_t key = htobe32(v->id);
+
+    if (was != NULL && was->row.data != NULL)
+        return save_rows_sink(s, STORE_VARS, (struct span){&key, sizeof key}, was->row);
+    return variable_put(s, v, save_rows_sink);
 }
 
 /* ---- Where a job's variables stand ---- */
@@ -84,6 +103,7 @@ add_variable(struct shard *s, const struct variable *v, Psd__CheckpointDone *m, 
 
     if (x == NULL)
         return false;
+    s->looks += 1 + v->ready;
     psd__checkpoint_variable__init(x);
     x->name = (char *)v->name;
     save_rows_measure(v, x);
@@ -97,16 +117,16 @@ Psd__CheckpointDone *
 save_rows_done(struct shard *s, const struct job *job)
 {
     Psd__CheckpointDone m = PSD__CHECKPOINT_DONE__INIT;
+    uint64_t looks = s->looks;
     size_t bytes = 0;
 
     arena_reset(&s->arena);
     m.clock = job->slowest;
     m.blocks = s->save.len;
-    m.variable = arena_alloc(&s->arena, (HASH_COUNT(job->variables) + 1) * sizeof(Psd__CheckpointVariable *));
-    if (m.variable == NULL)
+    if ((m.variable = arena_alloc(&s->arena, DONE_VARIABLES_MAX * sizeof(Psd__CheckpointVariable *))) == NULL)
         return NULL;
-    for (uint32_t id = 1; id <= s->variables_len; id++)
-        if (s->variables[id]->job == job && !add_variable(s, s->variables[id], &m, &bytes))
+    for (const struct variable *v = job->variables; v != NULL && m.n_variable < DONE_VARIABLES_MAX; v = v->hh.next)
+        if (s->looks - looks > DONE_LOOKS_MAX || !add_variable(s, v, &m, &bytes))
             break;
     return wire_copy(&m.base);
 }

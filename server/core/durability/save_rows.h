@@ -9,11 +9,16 @@
 #include "server/core/turn/shard_types.h"
 
 struct job;
+struct variable;
 
-/* A shard_save with the rows of the newest commit, the rest left to the caller. job NULL: all that are saved; else
- * those of the job's variables, and dir is where its checkpoint goes. PS_ERR_NOMEM, PS_ERR_IO. */
-enum ps_err save_rows_copy(struct shard *s, const struct job *job, const char *dir,
-                           struct shard_save **out) PS_MUST_USE;
+/* A shard_save with the rows of the newest commit but those of variables, which follow; the rest is left to the caller.
+ * job: of a checkpoint, which has those of its variables alone, and dir is where it goes; NULL: of a save.
+ * PS_ERR_NOMEM, PS_ERR_IO. */
+struct save_copy;
+enum ps_err save_rows_copy(struct shard *s, const struct job *job, const char *dir, struct save_copy **out) PS_MUST_USE;
+
+/* The row that a variable had at the instant of the save that runs, into s->save.copy. PS_ERR_NOMEM. */
+enum ps_err save_rows_add(struct shard *s, const struct variable *v) PS_MUST_USE;
 
 /* The answer to a checkpoint of this instant, as far as it is known; as many variables as fit a frame. NULL: out of
  * memory. Freed by protobuf-c. */

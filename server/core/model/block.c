@@ -27,14 +27,23 @@ work_off(struct shard *s, struct variable *v)
     DL_DELETE2(s->work, v, work_prev, work_next);
 }
 
+static void
+block_is_there(struct shard *s, const struct block_ref *ref)
+{
+    s->data_bytes += ref->size;
+    s->promised_bytes -= ref->size;
+    s->blocks++;
+    ref->variable->job->data_bytes += ref->size;
+    ref->variable->job->blocks++;
+}
+
 void
 block_made(struct shard *s, const struct block_ref *ref)
 {
     struct variable *v = ref->variable;
 
-    s->data_bytes += ref->size;
-    s->promised_bytes -= ref->size;
-    s->blocks++;
+    save_keeps_count(s, v);
+    block_is_there(s, ref);
     if (++v->ready < v->count)
         return;
     work_off(s, v);
@@ -46,7 +55,8 @@ block_work(struct shard *s)
 {
     uint64_t made = 0;
 
-    while (s->work != NULL && made < SHARD_WORK_BYTES && s->turn.failed == PS_OK) {
+    for (uint32_t n = 0; s->work != NULL && n < SHARD_WORK_BLOCKS && made < SHARD_WORK_BYTES && s->turn.failed == PS_OK;
+         n++) {
         struct variable *v = s->work;
         struct block_ref ref = v->kind->nth(s, v, v->ready);
         enum ps_err err = PS_OK;
@@ -157,9 +167,7 @@ load_first(struct shard *s, const struct block_ref *ref)
 {
     ref->block->loaded = true;
     ref->variable->ready++;
-    s->data_bytes += ref->size;
-    s->promised_bytes -= ref->size;
-    s->blocks++;
+    block_is_there(s, ref);
 }
 
 static void

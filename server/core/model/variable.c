@@ -77,9 +77,11 @@ variable_new(struct shard *s, struct job *job, const Psd__Declare *declare, uint
 bool
 variable_set_optimizer(struct shard *s, struct variable *v, const struct ps_optimizer *optimizer)
 {
-    struct variable_definition *def = variable_definition_get(&s->definitions, v->def->declare, optimizer);
+    struct variable_definition *def;
 
-    if (def == NULL)
+    if (save_keeps_row(s, v) && variable_put(s, v, save_keeps_put) != PS_OK)
+        return false;
+    if ((def = variable_definition_get(&s->definitions, v->def->declare, optimizer)) == NULL)
         return false;
     variable_definition_release(v->def);
     v->def = def;

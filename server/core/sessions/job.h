@@ -39,8 +39,10 @@ struct job {
     uint64_t slowest;          /* clock of the slowest live worker; never goes back */
     struct clock_heap holding; /* the live workers, by where they are held */
     struct variable *variables;
-    uint64_t firsts;    /* of these, those whose first block is here: over all shards each counts once */
-    struct pull *pulls; /* parked: pulls_len of them */
+    uint64_t firsts;     /* of these, those whose first block is here: over all shards each counts once */
+    uint64_t blocks;     /* of them, that are there, */
+    uint64_t data_bytes; /* and the bytes of their values */
+    struct pull *pulls;  /* parked: pulls_len of them */
     uint64_t pulls_len;
     bool sweep; /* some of them may be ready */
     struct sync_step *sync_steps;

@@ -53,6 +53,8 @@ shard_work_on(struct shard *s, struct event_context *ctx)
         return SHARD_TAKEN;
     if (s->due != NULL)
         return sync_step_work(s, ctx) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (save_prepares(s)) /* beside the other work, which does not wait for it */
+        save_prepare(s);
     if (save_busy(s))
         return save_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (redo_busy(s))
@@ -166,8 +168,8 @@ shard_next_time(const struct shard *s)
 bool
 shard_busy(const struct shard *s)
 {
-    return !s->broken &&
-           (save_busy(s) || redo_busy(s) || (!s->draining && (wants_blocks(s) || restore_busy(s) || s->due != NULL)));
+    return !s->broken && (save_prepares(s) || save_busy(s) || redo_busy(s) ||
+                          (!s->draining && (wants_blocks(s) || restore_busy(s) || s->due != NULL)));
 }
 
 bool
@@ -249,6 +251,8 @@ set_defaults(struct shard_config *c)
         c->gather_bytes_max = GATHER_DEFAULT;
     if (c->redo_bytes_max == 0)
         c->redo_bytes_max = REDO_DEFAULT;
+    if (c->save_looks == 0)
+        c->save_looks = SHARD_SAVE_LOOKS;
     if (c->stream_min_bytes == 0)
         c->stream_min_bytes = STREAM_MIN_DEFAULT;
 }

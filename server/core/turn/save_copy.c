@@ -1,18 +1,30 @@
-/* Rows are gathered in one buffer that grows; their spans are found when it has come to rest. */
+/* Rows lie in chunks, which stay where they are, so that a row is whole when it is added. */
 #include "server/core/turn/save_copy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define CHUNK_BYTES (256 * KIB)
+
+struct save_copy_chunk {
+    struct save_copy_chunk *next;
+    size_t used, size;
+    uint8_t bytes[];
+};
+
 void
 shard_save_free(struct shard_save *save)
 {
     struct save_copy *x = save != NULL ? CONTAINER_OF(save, struct save_copy, base) : NULL;
+    struct save_copy_chunk *chunk;
 
     if (x == NULL)
         return;
+    while ((chunk = x->chunks) != NULL) {
+        x->chunks = chunk->next;
+        free(chunk);
+    }
     free(x->rows);
-    free(x->bytes);
     free(x->dir);
     free(x->job);
     free(x);
@@ -33,54 +45,50 @@ save_copy_new(const char *job, const char *dir)
     return NULL;
 }
 
+/* Room in the array for one row more. */
 static bool
-save_copy_grow(void **array, size_t *size, size_t wanted, size_t item)
+save_copy_grow(struct save_copy *x)
 {
-    size_t bigger = MAX(*size, 64u);
-    void *moved;
+    size_t bigger = MAX(2 * x->rows_size, 64u);
+    struct shard_save_row *moved;
 
-    if (wanted <= *size)
+    if (x->base.rows_len < x->rows_size)
         return true;
-    while (bigger < wanted)
-        bigger *= 2;
-    if ((moved = realloc(*array, bigger * item)) == NULL)
+    if ((moved = realloc(x->rows, bigger * sizeof *moved)) == NULL)
         return false;
-    *array = moved;
-    *size = bigger;
+    x->base.rows = x->rows = moved;
+    x->rows_size = bigger;
     return true;
 }
 
-static void
-save_copy_append(struct save_copy *x, struct span bytes)
+/* So many bytes that stay where they are. NULL: no memory. */
+static uint8_t *
+save_copy_room(struct save_copy *x, size_t len)
 {
-    if (bytes.len > 0)
-        memcpy(x->bytes + x->bytes_len, bytes.data, bytes.len);
-    x->bytes_len += bytes.len;
+    struct save_copy_chunk *chunk = x->chunks;
+    size_t size = MAX((size_t)CHUNK_BYTES, len);
+
+    if (chunk == NULL || chunk->size - chunk->used < len) {
+        if ((chunk = malloc(sizeof *chunk + size)) == NULL)
+            return NULL;
+        *chunk = (struct save_copy_chunk){.next = x->chunks, .size = size};
+        x->chunks = chunk;
+    }
+    chunk->used += len;
+    return chunk->bytes + chunk->used - len;
 }
 
 bool
 save_copy_add(struct save_copy *x, enum store_table table, struct span key, struct span value)
 {
-    if (!save_copy_grow((void **)&x->rows, &x->rows_size, x->base.rows_len + 1, sizeof *x->rows) ||
-        !save_copy_grow((void **)&x->bytes, &x->bytes_size, x->bytes_len + key.len + value.len, 1))
+    uint8_t *at = save_copy_grow(x) ? save_copy_room(x, key.len + value.len) : NULL;
+
+    if (at == NULL)
         return false;
+    memcpy(at, key.data, key.len);
+    if (value.len > 0)
+        memcpy(at + key.len, value.data, value.len);
     x->rows[x->base.rows_len++] =
-        (struct shard_save_row){.table = table, .key = {.len = key.len}, .value = {.len = value.len}};
-    save_copy_append(x, key);
-    save_copy_append(x, value);
+        (struct shard_save_row){.table = table, .key = {at, key.len}, .value = {at + key.len, value.len}};
     return true;
-}
-
-struct shard_save *
-save_copy_done(struct save_copy *x)
-{
-    const uint8_t *at = x->bytes;
-
-    for (size_t i = 0; i < x->base.rows_len; i++) {
-        x->rows[i].key.data = at;
-        x->rows[i].value.data = at + x->rows[i].key.len;
-        at += x->rows[i].key.len + x->rows[i].value.len;
-    }
-    x->base.rows = x->rows;
-    return &x->base;
 }

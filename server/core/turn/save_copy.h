@@ -7,12 +7,13 @@
 #include "server/core/store/store.h"
 #include "server/core/turn/shard_types.h"
 
+struct save_copy_chunk;
+
 struct save_copy {
     struct shard_save base; /* what is handed out */
     struct shard_save_row *rows;
     size_t rows_size;
-    uint8_t *bytes;
-    size_t bytes_len, bytes_size;
+    struct save_copy_chunk *chunks; /* what the rows point into, the newest first */
     char *dir, *job;
 };
 
@@ -21,8 +22,5 @@ struct save_copy *save_copy_new(const char *job, const char *dir);
 
 /* One row more, copied. False: out of memory. */
 bool save_copy_add(struct save_copy *x, enum store_table table, struct span key, struct span value) PS_MUST_USE;
-
-/* That was the last. */
-struct shard_save *save_copy_done(struct save_copy *x);
 
 #endif

@@ -29,7 +29,9 @@
 #define SHARD_OUTCOMES_MAX   32          /* outcomes other than OK that a session remembers until they are acked */
 #define SHARD_SET_MAX        4096        /* variables that one set may change */
 #define SHARD_TURN_LONG      (256 * KIB) /* see shard_long_turn() */
-#define SHARD_WORK_BYTES     (4 * MIB)   /* blocks initialized per SHARD_WORK event */
+#define SHARD_WORK_BYTES     (4 * MIB)   /* blocks initialized per SHARD_WORK event, at most so many bytes, */
+#define SHARD_WORK_BLOCKS    128         /* and at most so many of them: other events wait meanwhile */
+#define SHARD_SAVE_LOOKS     128         /* variables that a save's begin looks at per SHARD_WORK event */
 
 struct shard;
 
@@ -54,6 +56,7 @@ struct shard_config {
     uint64_t redo_next;           /* the next piece of its redo log, 0 or 1: it is empty */
     uint64_t redo_bytes;          /* of those that are in no save */
     uint64_t redo_bytes_max; /* of pieces that wait for the disk; past it durable pushes are LIMIT; default 1 GiB */
+    uint32_t save_looks;     /* variables that one event of a save's begin looks at; 0: SHARD_SAVE_LOOKS */
     uint32_t timeline;       /* spans that it keeps, a power of two; 0: none */
     const char *machine;     /* whose clock their times are by: its boot; NULL: not known */
 };
@@ -125,6 +128,7 @@ enum shard_action_kind {
     SHARD_LOG,            /* level, text */
     SHARD_DRAIN_BEGUN,    /* on SHARD_DRAIN, or because a peer asked: take no new connections. May come again */
     SHARD_STOPPED,        /* drained */
+    SHARD_SAVE_INSTANT,   /* what the turn has committed is what the next SHARD_SAVE_BEGUN is of */
     SHARD_SAVE_BEGUN,     /* save: the receiver's. Fetch blocks with shard_save_next() */
     SHARD_SAVE_CLOSE,     /* all blocks of the save were passed: its end may be written, not before */
     SHARD_SAVE_ABANDONED, /* the save that runs is not wanted any more: what was read for it may be wrong. No event of

@@ -188,6 +188,11 @@ shard_kit_perform(struct kit *k, struct shard_action *a)
         drop_wanted(k);
         k->wanted = *a;
         break;
+    case SHARD_SAVE_INSTANT:
+        ck_assert_ptr_null(k->save);
+        if (k->save_instant != NULL)
+            k->save_instant(k);
+        break;
     case SHARD_SAVE_BEGUN:
         ck_assert(k->save == NULL && a->save != NULL);
         k->save = a->save;

@@ -1,4 +1,5 @@
 /* Saves: one instant, whatever comes between the saver's steps; old copies of blocks; checkpoints at a clock. */
+#include "server/core/shard_state.h"
 #include "tests/unit/kits/shard_kit.h"
 
 #include <math.h>
@@ -19,11 +20,16 @@ static struct {
 } saver;
 
 static void
-save_begun(struct kit *kit)
+save_instant(struct kit *kit)
 {
     memset(&saver, 0, sizeof saver);
     instant_free(&instant);
     instant = instant_of(kit->store, INSTANT_NEWEST);
+}
+
+static void
+save_begun(struct kit *kit)
+{
     if (kit->save->checkpoint != NULL)
         return;
     ck_assert_uint_eq(kit->save->blocks, instant.len);
@@ -98,19 +104,38 @@ values_in_store(void)
 /* ---- Shards ---- */
 
 static void
-start_bytes(uint64_t bytes)
+start_with(uint64_t bytes, uint32_t save_looks)
 {
-    struct shard_config config = {
-        .cluster = "test", .shards = 1, .boot = 77, .durable = true, .durable_dir = "/d", .saved = 6};
+    struct shard_config config = {.cluster = "test",
+                                  .shards = 1,
+                                  .boot = 77,
+                                  .durable = true,
+                                  .durable_dir = "/d",
+                                  .saved = 6,
+                                  .save_looks = save_looks};
 
     kit_init_size(&k, &config, bytes);
+    k.save_instant = save_instant;
     k.save_begun = save_begun;
+}
+
+static void
+start_bytes(uint64_t bytes)
+{
+    start_with(bytes, 0);
 }
 
 static void
 save_setup(void)
 {
     start_bytes(256 * MIB);
+}
+
+/* A save's begin looks at one variable in each event. */
+static void
+save_setup_pieces(void)
+{
+    start_with(256 * MIB, 1);
 }
 
 static void
@@ -329,15 +354,15 @@ START_TEST(save_that_cannot_read_its_rows_is_told_so)
 {
     one_variable(PSD__MODE__ASYNC);
     kit_observe(&k, 2);
-    for (uint64_t n = 1; n <= 4; n++) {
+    for (uint64_t n = 1; n <= 3; n++) { /* jobs, sessions, cursors */
         store_mem_fail_at(k.store, STORE_MEM_FAIL_EACH, n);
         ask_save(2, n);
         kit_expect_error(&k, 2, n, PS_ERR_IO);
         ck_assert_ptr_null(k.save);
     }
-    ask_save(2, 5);
+    ask_save(2, 4);
     finish_save();
-    ck_assert_uint_eq(save_answered(2, 5).save, 7);
+    ck_assert_uint_eq(save_answered(2, 4).save, 7);
 }
 END_TEST
 
@@ -421,6 +446,116 @@ START_TEST(without_room_for_both_values_the_save_is_abandoned_and_no_push_is_ref
     kit_work(&k);
     ck_assert_uint_eq(values_in_store(), BLOCKS);
     save_run(); /* and when it is calm, a save can be made */
+    finish_save();
+}
+END_TEST
+
+/* ---- Many variables ---- */
+
+static void
+save_set_rate(uint64_t conn, const char *variables, double value)
+{
+    Psd__Parameter rate = PSD__PARAMETER__INIT, *parameters[] = {&rate};
+    Psd__Set set = PSD__SET__INIT;
+
+    rate.name = (char *)"learning_rate";
+    rate.value = value;
+    set.job = (char *)"train";
+    set.variables = (char *)variables;
+    set.parameter = parameters;
+    set.n_parameter = 1;
+    kit_frame(&k, conn, MSG_SET, 900, &set.base, NULL, 0);
+}
+
+static void
+save_work_once(void)
+{
+    kit_event(&k, &(struct shard_event){.kind = SHARD_WORK});
+}
+
+/* Whatever comes before its variables were looked at: rows and blocks are those of its instant. */
+START_TEST(save_of_many_variables_is_of_one_instant_though_it_looks_at_one_in_each_event)
+{
+    static const uint64_t large = 20 * 65536;
+    float gradient[4] = {1, 2, 3, 4};
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    for (uint32_t i = 1; i <= 6; i++)
+        kit_declare(&k, 1, (char[]){(char)('a' + i), 0}, 4, PS_SGD);
+    k.hold = true; /* one that has none of its blocks yet */
+    kit_declare_as(&k, 1, 800, "large", &large, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
+    k.hold = false;
+    kit_turn(&k);
+    save_run();
+    ck_assert_ptr_null(k.save); /* not handed out */
+    save_work_once();
+    ck_assert_ptr_null(k.save);
+    save_set_rate(1, "c", 0.25); /* looked at */
+    save_set_rate(1, "f", 0.25); /* not yet; and again */
+    save_set_rate(1, "f", 0.5);
+    for (uint32_t var = 1; var <= 6; var++)
+        kit_push(&k, 1, &(struct kit_push){.seq = var, .var = var, .gradient = gradient, .len = 4});
+    kit_declare_as(&k, 1, 801, "late", NULL, 0, PS_SGD, PSD__INIT_KIND__ZEROS);
+    for (int i = 0; k.save == NULL; i++) {
+        ck_assert_int_lt(i, 20);
+        save_work_once();
+    }
+    ck_assert_uint_eq(k.save->blocks, 6);
+    kit_work(&k);
+    finish_save();
+    kit_work(&k);
+    ck_assert_uint_eq(values_in_store(), k.shard->blocks);
+    kit_drop_answers(&k, 1);
+}
+END_TEST
+
+/* Not more than one event may: the instant itself looks at no variable. */
+START_TEST(begin_of_a_save_looks_at_so_many_variables_in_each_event)
+{
+    enum { N = 5000 };
+    uint64_t looks;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    k.hold = true;
+    for (unsigned i = 0; i < N; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "w%u", i);
+        kit_declare_as(&k, 1, i + 1, name, NULL, 0, PS_SGD, PSD__INIT_KIND__ZEROS);
+    }
+    k.hold = false;
+    kit_work(&k);
+    kit_drop_answers(&k, 1);
+    looks = k.shard->looks;
+    save_run();
+    for (int i = 0; k.save == NULL; i++) {
+        ck_assert_int_lt(i, N / SHARD_SAVE_LOOKS + 2);
+        ck_assert_uint_le(k.shard->looks - looks, SHARD_SAVE_LOOKS);
+        looks = k.shard->looks;
+        save_work_once();
+    }
+    ck_assert_uint_eq(k.save->blocks, N);
+    ck_assert_uint_eq(k.save->rows_len, N + 2);
+}
+END_TEST
+
+/* Its connections and values are let go as those of one that was handed out; the saver never hears of it. */
+START_TEST(save_that_is_given_up_before_it_is_handed_out_leaves_nothing)
+{
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    for (uint32_t i = 1; i <= 6; i++)
+        kit_declare(&k, 1, (char[]){(char)('a' + i), 0}, 4, PS_SGD);
+    ask_save(1, 77);
+    save_work_once();
+    save_set_rate(1, "g", 0.25);
+    ck_assert_ptr_null(k.save);
+    save_abandon(k.shard, PS_ERR_FULL);
+    kit_turn(&k);
+    kit_drop_answers(&k, 1);
+    ck_assert_uint_eq(k.abandoned, 0);
+    ck_assert_ptr_null(k.shard->save.variables_changed);
+    save_run();
+    kit_work(&k);
     finish_save();
 }
 END_TEST
@@ -580,7 +715,7 @@ world_step(bool faults)
         k.hold = !k.hold;
         break;
     case 4:
-        kit_event(&k, &(struct shard_event){.kind = SHARD_WORK});
+        save_work_once();
         break;
     case 5:
     case 6:
@@ -595,6 +730,10 @@ world_step(bool faults)
         break;
     case 19:
         world_fail();
+        break;
+    case 17:
+        if (test_below(&world.rng, 3) == 0)
+            save_set_rate(conn, test_below(&world.rng, 2) == 0 ? "*" : "c", test_float(&world.rng) * 0.01 + 0.02);
         break;
     default:
         world_push(conn);
@@ -653,6 +792,20 @@ make_suite(void)
     tcase_add_test(t, who_is_gone_or_gives_up_is_not_answered_and_the_save_goes_on);
     tcase_add_test(t, save_goes_on_while_the_shard_drains);
     tcase_add_test(t, without_room_for_both_values_the_save_is_abandoned_and_no_push_is_refused);
+    tcase_add_loop_test(t, save_is_the_state_of_one_commit_whatever_comes_between, PSD__MODE__ASYNC,
+                        PSD__MODE__SYNC + 1);
+    tcase_add_loop_test(t, failed_turns_and_crashes_during_a_save_leave_each_block_once, PSD__MODE__ASYNC,
+                        PSD__MODE__SYNC + 1);
+    suite_add_tcase(s, t);
+    t = tcase_create("many variables");
+    tcase_add_checked_fixture(t, save_setup, save_teardown);
+    tcase_add_test(t, begin_of_a_save_looks_at_so_many_variables_in_each_event);
+    suite_add_tcase(s, t);
+    t = tcase_create("in pieces");
+    tcase_add_checked_fixture(t, save_setup_pieces, save_teardown);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, save_of_many_variables_is_of_one_instant_though_it_looks_at_one_in_each_event);
+    tcase_add_test(t, save_that_is_given_up_before_it_is_handed_out_leaves_nothing);
     tcase_add_loop_test(t, save_is_the_state_of_one_commit_whatever_comes_between, PSD__MODE__ASYNC,
                         PSD__MODE__SYNC + 1);
     tcase_add_loop_test(t, failed_turns_and_crashes_during_a_save_leave_each_block_once, PSD__MODE__ASYNC,
