@@ -37,41 +37,46 @@ declare_wait(struct shard *s, struct variable *v, const struct declare_waiter *w
         return;
     }
     *w = *who;
+    w->variable = v;
     w->since_ms = s->now_ms;
     DL_APPEND(v->waiters, w);
+    DL_APPEND2(c->declares, w, conn_prev, conn_next);
     c->declares_len++;
 }
 
 static void
-declare_wait_end(struct shard *s, struct variable *v, struct declare_waiter *w)
+declare_wait_free(struct declare_waiter *w)
+{
+    struct connection *c = w->connection;
+
+    DL_DELETE(w->variable->waiters, w);
+    DL_DELETE2(c->declares, w, conn_prev, conn_next);
+    c->declares_len--;
+    free(w);
+}
+
+static void
+declare_wait_end(struct shard *s, struct declare_waiter *w)
 {
     struct traffic_wait over = traffic_waited(s, w->connection->session, WAIT_BLOCKS, w->since_ms);
 
-    traffic_waited_for(s, &over, v->id);
-    DL_DELETE(v->waiters, w);
-    w->connection->declares_len--;
-    free(w);
+    traffic_waited_for(s, &over, w->variable->id);
+    declare_wait_free(w);
 }
 
 bool
 declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer)
 {
+    struct declare_waiter *w, *next;
     bool found = false;
 
-    if (c->declares_len == 0)
-        return false;
-    for (uint32_t id = 1; id <= s->variables_len; id++) {
-        struct variable *v = s->variables[id];
-        struct declare_waiter *w, *next;
-
-        DL_FOREACH_SAFE (v->waiters, w, next) {
-            if (w->connection != c || (request != 0 && w->request != request))
-                continue;
-            found = true;
-            if (answer != PS_OK)
-                actions_error(s, c, w->request, answer, ps_strerror(answer));
-            declare_wait_end(s, v, w);
-        }
+    DL_FOREACH_SAFE2 (c->declares, w, next, conn_next) {
+        if (request != 0 && w->request != request)
+            continue;
+        found = true;
+        if (answer != PS_OK)
+            actions_error(s, c, w->request, answer, ps_strerror(answer));
+        declare_wait_end(s, w);
     }
     return found;
 }
@@ -83,7 +88,7 @@ declare_answer(struct shard *s, struct variable *v)
 
     DL_FOREACH_SAFE (v->waiters, w, next) {
         declare_send(s, v, w);
-        declare_wait_end(s, v, w);
+        declare_wait_end(s, w);
     }
 }
 
@@ -98,7 +103,7 @@ declare_refuse(struct shard *s, struct variable *v, enum ps_err err)
     actions_log(s, SHARD_LOG_ERROR, "%s", text);
     DL_FOREACH_SAFE (v->waiters, w, next) {
         actions_error(s, w->connection, w->request, err, text);
-        declare_wait_end(s, v, w);
+        declare_wait_end(s, w);
     }
 }
 
@@ -108,5 +113,5 @@ declare_free_waiters(struct variable *v)
     struct declare_waiter *w, *next;
 
     DL_FOREACH_SAFE (v->waiters, w, next)
-        free(w);
+        declare_wait_free(w);
 }

@@ -9,13 +9,16 @@ struct shard;
 struct connection;
 struct variable;
 
+/* In two lists: its variable's and its connection's, so that neither end of it walks over all variables. */
 struct declare_waiter {
     struct connection *connection;
+    struct variable *variable;
     uint64_t request;
     bool created;
     bool attach; /* wants the definition, too */
     uint64_t since_ms;
-    struct declare_waiter *prev, *next;
+    struct declare_waiter *prev, *next;           /* of the variable */
+    struct declare_waiter *conn_prev, *conn_next; /* of the connection */
 };
 
 /* Send DECLARED, for one that need not wait, or waits no longer. */

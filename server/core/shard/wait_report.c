@@ -215,32 +215,27 @@ begin_connection(struct wait_walk *walk, const struct connection *c, const struc
 }
 
 static bool
-wait_report_for_blocks(struct wait_walk *walk, const struct variable *v)
+wait_report_for_blocks(struct wait_walk *walk, const struct declare_waiter *waiter)
 {
-    const struct declare_waiter *waiter;
+    const struct variable *v = waiter->variable;
 
-    DL_FOREACH (v->waiters, waiter) {
-        begin_connection(walk, waiter->connection, v->job, waiter->attach ? "attach" : "declare", waiter->since_ms);
-        walk->w.variable = v->name;
-        snprintf(walk->w.on, sizeof walk->w.on, "%" PRIu64 " of %" PRIu64 " blocks are made", v->ready, v->count);
-        if (!wait_report_show(walk))
-            return false;
-    }
-    return true;
+    begin_connection(walk, waiter->connection, v->job, waiter->attach ? "attach" : "declare", waiter->since_ms);
+    walk->w.variable = v->name;
+    snprintf(walk->w.on, sizeof walk->w.on, "%" PRIu64 " of %" PRIu64 " blocks are made", v->ready, v->count);
+    return wait_report_show(walk);
 }
 
-/* Declares and attaches. There may be a million variables: they are looked at only where a request waits for one. */
+/* Declares and attaches. */
 static bool
 wait_report_for_variables(struct wait_walk *walk)
 {
-    const struct shard *s = walk->s;
-    const struct connection *c = s->connections;
+    const struct declare_waiter *waiter;
+    const struct connection *c;
 
-    while (c != NULL && c->declares_len == 0)
-        c = c->hh.next;
-    for (uint32_t id = 1; c != NULL && id <= s->variables_len; id++)
-        if (wait_report_wants_job(walk, s->variables[id]->job) && !wait_report_for_blocks(walk, s->variables[id]))
-            return false;
+    for (c = walk->s->connections; c != NULL; c = c->hh.next)
+        DL_FOREACH2 (c->declares, waiter, conn_next)
+            if (wait_report_wants_job(walk, waiter->variable->job) && !wait_report_for_blocks(walk, waiter))
+                return false;
     return true;
 }
 

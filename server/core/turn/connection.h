@@ -10,6 +10,7 @@
 struct shard;
 struct session;
 struct pull;
+struct declare_waiter;
 
 enum connection_state { CONN_NEW, CONN_WORKER, CONN_OBSERVER, CONN_CLOSING, CONN_STATES };
 
@@ -22,7 +23,8 @@ struct connection {
     uint64_t turn; /* the last one that it took part in */
     struct pull *parked;
     uint32_t parked_len;
-    uint32_t declares_len; /* that wait for blocks */
+    struct declare_waiter *declares; /* declares and attaches that wait for blocks, in order of arrival: */
+    uint32_t declares_len;           /* so many */
     uint64_t parked_bytes;
     uint32_t durable_acks_len;      /* answers of durable pushes */
     uint32_t acks_first, acks_last; /* this turn's, as index + 1 into the shard's, or 0 */
