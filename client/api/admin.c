@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/api/broadcast_query.h"
+#include "client/api/report.h"
 #include "client/api/report_pages.h"
 #include "common/core/wire/wire_text.h"
 
@@ -54,6 +55,45 @@ ps_client_query(ps_client *c, uint32_t shard, enum ps_query query, const char *j
         err = ps_fail(error, PS_ERR_NOMEM, "no memory for the report");
     report_free(report);
     return err;
+}
+
+struct admin_pages {
+    enum ps_err (*take)(void *arg, const char *json, struct ps_error *e);
+    void *arg;
+};
+
+static enum ps_err
+admin_hand_page(void *arg, Psd__Report *page, struct ps_error *e)
+{
+    const struct admin_pages *pages = arg;
+    json_t *json = report_message(&page->base);
+    char *text = json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    enum ps_err err =
+        text != NULL ? pages->take(pages->arg, text, e) : ps_fail(e, PS_ERR_NOMEM, "no memory for a report");
+
+    free(text);
+    json_decref(json);
+    return err;
+}
+
+enum ps_err
+ps_client_query_pages(ps_client *c, uint32_t shard, enum ps_query query, const char *job, int timeout_ms,
+                      enum ps_err (*take)(void *arg, const char *json, struct ps_error *error), void *arg,
+                      struct ps_error *error)
+{
+    struct admin_pages to = {take, arg};
+    const struct report_pages pages = {.shard = shard,
+                                       .query = query,
+                                       .job = job,
+                                       .timeout_ms = timeout_ms,
+                                       .of_each_page = true,
+                                       .take = admin_hand_page,
+                                       .arg = &to};
+    enum ps_err err;
+
+    if ((err = call_need(c, (const void *)(uintptr_t)take, error)) != PS_OK)
+        return err;
+    return report_pages_run(c, &pages, error);
 }
 
 enum ps_err

@@ -20,7 +20,6 @@
 #include "common/core/base/adaptive_spin.h"
 #include "common/net/conn.h"
 #include "common/net/loop_wakeup.h"
-#include "proto/psd.pb-c.h"
 
 struct net_conn;
 struct net_out;
@@ -188,13 +187,5 @@ void net_finish_link(struct net_link *n); /* after what was queued is sent */
 void net_send(struct net_link *n, struct core_send *send);
 void net_discard(struct net_link *n);
 void net_flush(struct net_link *n);
-
-/* ---- report.c ---- */
-
-/* JSON text of Reports (several pages of one): heap, or NULL when out of memory. */
-struct json_report;
-enum ps_err report_add(struct json_report **r, Psd__Report *page) PS_MUST_USE; /* cleans the page's texts */
-char *report_text(const struct json_report *r);
-void report_free(struct json_report *r);
 
 #endif

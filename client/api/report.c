@@ -1,16 +1,15 @@
 /* A shard's Report as JSON: the members are those of the message in psd.proto, by its own descriptors, so a field added
  * there appears here. Enumerations are their names; fixed64 values are ids and printed in hexadecimal; fields at their
  * default are printed as well. */
+#include "client/api/report.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/api/client_state.h"
 #include "common/core/base/utf8.h"
-#include "proto/psd.pb-c.h"
 
 struct json_report {
     json_t *json;
@@ -168,6 +167,12 @@ char *
 report_text(const struct json_report *r)
 {
     return json_dumps(r->json, JSON_COMPACT | JSON_PRESERVE_ORDER);
+}
+
+json_t *
+report_message(const ProtobufCMessage *m)
+{
+    return message_json(m);
 }
 
 void

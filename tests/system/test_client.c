@@ -1036,6 +1036,70 @@ START_TEST(queries_are_json_by_the_protocols_names)
 END_TEST
 
 /* A job name of full length makes rows of 300 bytes, of which one report holds some 400. */
+/* What client_page() was given. */
+enum { CLIENT_LISTED = 300 };
+struct client_pages {
+    unsigned pages, rows, stop, ended; /* stop: at which page it gives up; 0: at none */
+    unsigned names[CLIENT_LISTED];
+};
+
+static enum ps_err
+client_page(void *arg, const char *json, struct ps_error *e)
+{
+    struct client_pages *p = arg;
+    json_t *root = json_loads(json, 0, NULL), *rows = json_object_get(root, "variable"),
+           *more = json_object_get(root, "more");
+
+    ck_assert_int_eq(p->ended, 0);
+    p->pages++;
+    p->ended = !json_is_true(more);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        p->names[p->rows++] = (unsigned)atoi(json_string_value(json_object_get(json_array_get(rows, i), "name")) + 1);
+    json_decref(root);
+    if (p->pages != p->stop)
+        return PS_OK;
+    snprintf(e->text, sizeof(e->text), "enough");
+    return e->code = PS_ERR_IO;
+}
+
+START_TEST(pages_of_a_report_are_handed_over_as_they_come)
+{
+    ps_client *c = open_one(), *observer;
+    struct ps_client_options o = {.observer = 1};
+    struct client_pages p = {.stop = 0}, first = {.stop = 1};
+    char name[16];
+    unsigned sum = 0;
+
+    for (unsigned i = 0; i < CLIENT_LISTED; i++) {
+        snprintf(name, sizeof(name), "v%u", i);
+        client_declare(c, name, 4);
+    }
+    observer = open_task(1, 0, &o);
+    for (uint32_t shard = 0; shard < 2; shard++) {
+        size_t from = p.rows;
+
+        p.pages = p.ended = 0;
+        FINE(ps_client_query_pages(observer, shard, PS_QUERY_VARIABLES, NULL, -1, client_page, &p, &error));
+        ck_assert_uint_gt(p.pages, 1);
+        ck_assert_uint_eq(p.ended, 1);
+        for (size_t i = from; i < p.rows; i++) {
+            ck_assert_uint_gt(p.names[i] + 1, i > from ? p.names[i - 1] + 1 : 0);
+            sum += p.names[i];
+        }
+    }
+    ck_assert_uint_eq(p.rows, CLIENT_LISTED);
+    ck_assert_uint_eq(sum, CLIENT_LISTED * (CLIENT_LISTED - 1) / 2);
+    ck_assert_int_eq(ps_client_query_pages(observer, 0, PS_QUERY_VARIABLES, NULL, -1, client_page, &first, &error),
+                     PS_ERR_IO);
+    ck_assert_str_eq(error.text, "enough");
+    ck_assert_uint_eq(first.pages, 1);
+    ck_assert_int_eq(ps_client_query_pages(observer, 0, PS_QUERY_VARIABLES, NULL, -1, NULL, NULL, &error),
+                     PS_ERR_INVALID);
+    ps_client_close(observer);
+    ps_client_close(c);
+}
+END_TEST
+
 START_TEST(a_list_of_workers_longer_than_a_report_is_whole)
 {
     enum { N = 1000 };
@@ -1281,6 +1345,7 @@ make_suite(void)
     tcase_add_loop_test(t, goodbye_waits_for_a_shard_that_starts_again, 0, 2);
     tcase_add_test(t, queries_are_json_by_the_protocols_names);
     tcase_add_test(t, a_list_of_workers_longer_than_a_report_is_whole);
+    tcase_add_test(t, pages_of_a_report_are_handed_over_as_they_come);
     tcase_add_test(t, progress_thread_moves_things_while_the_caller_computes);
     tcase_add_test(t, many_threads_share_a_client_with_a_progress_thread);
     tcase_add_test(t, spinning_gives_the_same);

@@ -53,6 +53,36 @@ enum ps_query {
 PS_API enum ps_err ps_client_query(ps_client *client, uint32_t shard, enum ps_query query, const char *job,
                                    int timeout_ms, char **json, struct ps_error *error) PS_MUST_USE;
 
+/* Ask one shard for a long report, page by page.
+ *
+ * A shard with a million variables has a report of hundreds of megabytes, which it gives in pages so that nothing else
+ * waits for it. ps_client_query() puts them together; this hands each over as it comes.
+ *
+ * - A list is of no one moment: what is there from the first page to the last is in it once; what is declared or goes
+ *   meanwhile may be in it or not.
+ * - take() must not call anything of this client.
+ *
+ * Parameters:
+ *   query       what
+ *   job         of which job; NULL: of all
+ *   timeout_ms  for each page; -1: the client's default
+ *   take        called with each page, a JSON object as ps_client_query() has it, which is gone when it returns; "more"
+ *               is false in the last. What it returns other than PS_OK ends the call, as its error, whose sentence it
+ *               writes
+ *   arg         passed to take()
+ * Errors:
+ *   PS_ERR_TIMEOUT   the shard did not answer in time
+ *   PS_ERR_INVALID   no such shard or query, a name that is not valid, or NULL
+ *   PS_ERR_DENIED    the token may not ask that
+ *   PS_ERR_PROTOCOL  the pages do not come to an end
+ *   PS_ERR_NOMEM     no memory
+ *   (session)        what ended the session
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_query_pages(ps_client *client, uint32_t shard, enum ps_query query, const char *job,
+                                         int timeout_ms,
+                                         enum ps_err (*take)(void *arg, const char *json, struct ps_error *error),
+                                         void *arg, struct ps_error *error) PS_MUST_USE;
+
 /* Make one round trip to one shard, and measure it.
  *
  * Parameters:

@@ -61,12 +61,12 @@ gather_names(const struct psctl *p, const struct shard_answer *answers, uint32_t
 {
     const char *pattern = p->settings.variables;
     size_t len;
-    struct report_entry *places = report_entries_gather(answers, n, "variable", &len);
+    struct variable_entry *places = variable_entries(answers, n, &len);
 
     for (size_t i = 0; i < len; i++) {
-        const char *name = field_text(places[i].report, "name");
+        const char *name = places[i].v->name;
 
-        if ((i == 0 || !report_entry_same(&places[i - 1], &places[i])) &&
+        if ((i == 0 || !variable_entry_same(&places[i - 1], &places[i])) &&
             (pattern == NULL || pattern_matches(pattern, name)))
             strlist_add(names, "%s", name);
     }

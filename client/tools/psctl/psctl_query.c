@@ -147,6 +147,7 @@ psctl_query(struct psctl *p, enum view_kind kind)
                                       .queries = psctl_query_needs_all(p, kind),
                                       .job = p->settings.job,
                                       .pings = (size_t)p->settings.count,
+                                      .keeps_json = p->settings.json,
                                       .timeout_ms = (int)p->settings.timeout_ms};
     int status = psctl_know_job(p);
 

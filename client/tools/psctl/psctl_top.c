@@ -19,7 +19,7 @@ top_draw(void *arg, const struct answer_sample *before, const struct answer_samp
     const struct top *top = arg;
 
     if (top->json && before != NULL)
-        render_print_document(top_json(before, now), page);
+        render_print_answers(top_json(before, now), now->answers, now->n, page);
     else if (!top->json && (top->live || before != NULL))
         top_print(before, now, &top->choice, rows, page);
 }
@@ -52,6 +52,7 @@ psctl_top(struct psctl *p)
     struct shard_question question = {.kind = QUERY_QUERIES,
                                       .queries = top_queries,
                                       .job = p->settings.job,
+                                      .keeps_json = json,
                                       .timeout_ms = (int)p->settings.timeout_ms};
     struct watch watch = {.cluster = p->cluster,
                           .question = &question,

@@ -1,4 +1,5 @@
-/* Cells lie in one array, row after row; widths are counted when the table is printed. */
+/* Cells lie in one array, row after row, and their texts in one buffer, one behind the other: a table may have a
+ * million rows. Widths are counted when it is printed. */
 #include "client/tools/shared/table.h"
 
 #include <stdarg.h>
@@ -8,8 +9,8 @@
 #include "client/tools/shared/lines.h"
 
 struct table_cell {
-    char *text; /* NULL: empty */
-    enum paint paint;
+    uint64_t at : 56; /* its text in the buffer, and 1; 0: empty */
+    uint64_t paint : 8;
 };
 
 struct text_table {
@@ -17,6 +18,8 @@ struct text_table {
     bool right[TABLE_COLUMNS_MAX];
     size_t columns;
     struct table_cell *cells; /* [rows × columns] */
+    char *texts;
+    size_t texts_len, texts_size;
     size_t rows, rows_size;
     size_t next; /* column of the next cell */
 };
@@ -37,6 +40,27 @@ static char *
 table_text(const char *text)
 {
     return strcpy(table_alloc(NULL, strlen(text) + 1, 1), text);
+}
+
+/* Where in the buffer the text is from now on. */
+static size_t
+table_keep(struct text_table *t, const char *text)
+{
+    size_t size = strlen(text) + 1, at = t->texts_len;
+
+    if (t->texts_size - t->texts_len < size) {
+        t->texts_size = t->texts_size * 2 + MAX(size, (size_t)4096);
+        t->texts = table_alloc(t->texts, t->texts_size, 1);
+    }
+    memcpy(t->texts + at, text, size);
+    t->texts_len += size;
+    return at;
+}
+
+static const char *
+table_cell_text(const struct text_table *t, const struct table_cell *cell)
+{
+    return cell->at > 0 ? t->texts + cell->at - 1 : "";
 }
 
 static void
@@ -101,8 +125,7 @@ table_free(struct text_table *t)
         return;
     for (size_t i = 0; i < t->columns; i++)
         free(t->headings[i]);
-    for (size_t i = 0; i < t->rows * t->columns; i++)
-        free(t->cells[i].text);
+    free(t->texts);
     free(t->cells);
     free(t);
 }
@@ -130,7 +153,7 @@ table_cell(struct text_table *t, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     printer_clean(text);
-    t->cells[(t->rows - 1) * t->columns + t->next++].text = table_text(text);
+    t->cells[(t->rows - 1) * t->columns + t->next++].at = table_keep(t, text) + 1;
 }
 
 void
@@ -164,48 +187,46 @@ table_width(const char *text)
 
 /* A cell in what is left of the line. */
 static void
-table_print_cell(const struct table_cell *cell, bool right, size_t width, size_t room, bool last,
+table_print_cell(const char *text, enum paint paint, bool right, size_t width, size_t room, bool last,
                  const struct printer *page)
 {
-    const char *text = cell->text != NULL ? cell->text : "";
     size_t shown, len = lines_cut(text, strlen(text), room, &shown);
     int pad = (int)(width - MIN(width, shown));
 
-    fprintf(page->out, "%*s%s%.*s%s%*s", right ? pad : 0, "", printer_begin(page, cell->paint), (int)len, text,
-            printer_end(page, cell->paint), right || last ? 0 : pad, "");
+    fprintf(page->out, "%*s%s%.*s%s%*s", right ? pad : 0, "", printer_begin(page, paint), (int)len, text,
+            printer_end(page, paint), right || last ? 0 : pad, "");
 }
 
 /* Does the line need more columns than there are? */
 static bool
-table_is_cut(const struct text_table *t, const struct table_cell cells[], const size_t width[], size_t used,
-             size_t room)
+table_is_cut(const struct text_table *t, const char *const texts[], const size_t width[], size_t used, size_t room)
 {
     size_t need = 0;
 
     for (size_t c = 0; c + 1 < used; c++)
         need += width[c] + 2;
-    return used > 0 && need + (t->right[used - 1] ? width[used - 1] : table_width(cells[used - 1].text)) > room;
+    return used > 0 && need + (t->right[used - 1] ? width[used - 1] : table_width(texts[used - 1])) > room;
 }
 
 /* One line of cells; nothing is printed after the last that is not empty. Part of a number would be another one: what
  * does not fit is left out, and a '>' in the last column says that there is more. */
 static void
-table_print_row(const struct text_table *t, const struct table_cell cells[], const size_t width[],
-                const struct printer *page)
+table_print_line(const struct text_table *t, const char *const texts[], const enum paint paints[], const size_t width[],
+                 const struct printer *page)
 {
     size_t room = page->columns > 0 ? page->columns : SIZE_MAX, used = t->columns;
     bool cut;
 
-    while (used > 0 && (cells[used - 1].text == NULL || cells[used - 1].text[0] == '\0'))
+    while (used > 0 && texts[used - 1][0] == '\0')
         used--;
-    cut = table_is_cut(t, cells, width, used, room);
+    cut = table_is_cut(t, texts, width, used, room);
     room -= cut;
     for (size_t c = 0; c < used; c++) {
         bool last = c + 1 == used || width[c] + 2 >= room;
 
         if (t->right[c] && width[c] > room)
             break;
-        table_print_cell(&cells[c], t->right[c], width[c], room, last, page);
+        table_print_cell(texts[c], paints[c], t->right[c], width[c], room, last, page);
         if (last)
             break;
         fputs("  ", page->out);
@@ -214,20 +235,36 @@ table_print_row(const struct text_table *t, const struct table_cell cells[], con
     fputs(cut ? ">\n" : "\n", page->out);
 }
 
+static void
+table_print_row(const struct text_table *t, size_t row, const size_t width[], const struct printer *page)
+{
+    const char *texts[TABLE_COLUMNS_MAX];
+    enum paint paints[TABLE_COLUMNS_MAX];
+
+    for (size_t c = 0; c < t->columns; c++) {
+        const struct table_cell *cell = &t->cells[row * t->columns + c];
+
+        texts[c] = table_cell_text(t, cell);
+        paints[c] = (enum paint)cell->paint;
+    }
+    table_print_line(t, texts, paints, width, page);
+}
+
 void
 table_print(const struct text_table *t, const struct printer *page)
 {
-    struct table_cell headings[TABLE_COLUMNS_MAX];
+    const char *headings[TABLE_COLUMNS_MAX];
+    enum paint paints[TABLE_COLUMNS_MAX];
     size_t width[TABLE_COLUMNS_MAX];
 
     for (size_t c = 0; c < t->columns; c++) {
-        headings[c] = (struct table_cell){t->headings[c], PAINT_HEADING};
+        headings[c] = t->headings[c];
+        paints[c] = PAINT_HEADING;
         width[c] = table_width(t->headings[c]);
     }
     for (size_t i = 0; i < t->rows * t->columns; i++)
-        if (t->cells[i].text != NULL)
-            width[i % t->columns] = MAX(width[i % t->columns], table_width(t->cells[i].text));
-    table_print_row(t, headings, width, page);
+        width[i % t->columns] = MAX(width[i % t->columns], table_width(table_cell_text(t, &t->cells[i])));
+    table_print_line(t, headings, paints, width, page);
     for (size_t r = 0; r < t->rows; r++)
-        table_print_row(t, t->cells + r * t->columns, width, page);
+        table_print_row(t, r, width, page);
 }

@@ -18,11 +18,35 @@ answers_kit_report(const char *text)
     return value;
 }
 
+/* The report's list of variables, as rows; in the report there is none then. */
+static inline struct variable_list *
+answers_kit_variables(json_t *report)
+{
+    struct variable_list *list = calloc(1, sizeof *list);
+
+    list->keeps_json = true;
+    ck_assert(variable_list_add(list, json_object_get(report, "variable")));
+    json_array_clear(json_object_get(report, "variable"));
+    return list;
+}
+
 static inline struct shard_answer
 answer_of(uint32_t shard, const char *text)
 {
-    return (struct shard_answer){
-        .shard = shard, .address = shard == 0 ? "a:1" : "b:2", .reached = true, .report = answers_kit_report(text)};
+    json_t *report = answers_kit_report(text);
+
+    return (struct shard_answer){.shard = shard,
+                                 .address = shard == 0 ? "a:1" : "b:2",
+                                 .reached = true,
+                                 .report = report,
+                                 .variables = answers_kit_variables(report)};
+}
+
+static inline void
+answer_finish(struct shard_answer *a)
+{
+    json_decref(a->report);
+    variable_list_free(a->variables);
 }
 
 static inline struct shard_answer

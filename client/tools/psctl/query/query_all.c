@@ -77,20 +77,67 @@ query_all_clock(const struct shard_question *q, ps_client *client, uint64_t aske
 }
 
 static enum ps_err
+query_all_parse(const char *text, json_t **report, struct ps_error *e)
+{
+    json_error_t where;
+
+    if ((*report = json_loads(text, 0, &where)) == NULL)
+        return ps_fail(e, PS_ERR_INTERNAL, "the report is not valid JSON: %s", where.text);
+    return PS_OK;
+}
+
+/* A page of variables, which become rows; all else in it is as in the other pages. */
+static enum ps_err
+query_all_take(void *arg, const char *text, struct ps_error *e)
+{
+    struct shard_answer *a = arg;
+    json_t *page, *list;
+    bool more;
+    enum ps_err err;
+
+    if ((err = query_all_parse(text, &page, e)) != PS_OK)
+        return err;
+    list = json_object_get(page, "variable");
+    if (!variable_list_add(a->variables, list))
+        err = ps_fail(e, PS_ERR_NOMEM, "no memory for the variables of shard %u", a->shard);
+    json_array_clear(list);
+    more = json_is_true(json_object_get(page, "more"));
+    if (err == PS_OK && !more)
+        query_all_merge(a, page);
+    else
+        json_decref(page);
+    return err;
+}
+
+static enum ps_err
+query_all_variables(const struct shard_question *q, ps_client *client, struct shard_answer *a)
+{
+    enum ps_err err;
+
+    if ((a->variables = calloc(1, sizeof *a->variables)) == NULL)
+        return ps_fail(&a->error, PS_ERR_NOMEM, "no memory for the report");
+    a->variables->keeps_json = q->keeps_json;
+    err = ps_client_query_pages(client, 0, PS_QUERY_VARIABLES, q->job, q->timeout_ms, query_all_take, a, &a->error);
+    variable_list_sort(a->variables);
+    return err;
+}
+
+static enum ps_err
 query_all_query(const struct shard_question *q, enum ps_query query, ps_client *client, struct shard_answer *a)
 {
     uint64_t asked_ns = monotonic_ns();
-    json_error_t where;
     json_t *report;
     char *text;
     enum ps_err err;
 
+    if (query == PS_QUERY_VARIABLES)
+        return query_all_variables(q, client, a);
     if ((err = ps_client_query(client, 0, query, q->job, q->timeout_ms, &text, &a->error)) != PS_OK)
         return err;
-    report = json_loads(text, 0, &where);
+    err = query_all_parse(text, &report, &a->error);
     ps_free(text);
-    if (report == NULL)
-        return ps_fail(&a->error, PS_ERR_INTERNAL, "the report is not valid JSON: %s", where.text);
+    if (err != PS_OK)
+        return err;
     query_all_merge(a, report);
     return query == PS_QUERY_TIMELINE ? query_all_clock(q, client, asked_ns, a) : PS_OK;
 }
@@ -241,6 +288,7 @@ answers_free(struct shard_answer *answers, uint32_t n)
 {
     for (uint32_t i = 0; answers != NULL && i < n; i++) {
         json_decref(answers[i].report);
+        variable_list_free(answers[i].variables);
         free(answers[i].pings);
     }
     free(answers);

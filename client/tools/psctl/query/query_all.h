@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "client/include/psclient/psclient.h"
+#include "client/tools/psctl/query/variable_list.h"
 #include "common/core/base/base.h"
 
 #define QUERY_THREADS_MAX 16
@@ -29,9 +30,10 @@ struct shard_answer {
     bool reached;
     int64_t ahead_ns; /* PS_QUERY_TIMELINE: how far its machine's clock is ahead of this one's */
     json_t *report; /* a Report, see psd.proto, of several queries the members of all; NULL: not reached, or no query */
-    struct ps_save_report saved;    /* QUERY_SAVE */
-    struct ps_evict_report evicted; /* QUERY_EVICT */
-    double *pings;                  /* [pings_len] round trips, microseconds, in the order they were made */
+    struct variable_list *variables; /* what it has of PS_QUERY_VARIABLES, apart; NULL: that was not asked */
+    struct ps_save_report saved;     /* QUERY_SAVE */
+    struct ps_evict_report evicted;  /* QUERY_EVICT */
+    double *pings;                   /* [pings_len] round trips, microseconds, in the order they were made */
     size_t pings_len;
 };
 
@@ -49,7 +51,8 @@ struct shard_question {
     const char *job;  /* NULL: all */
     uint32_t task;    /* QUERY_EVICT: of the job's worker */
     size_t pings;     /* how many round trips, 1 to QUERY_PINGS_MAX */
-    int timeout_ms;   /* for connecting, for each answer, and for a shard that is lost to be back */
+    bool keeps_json;  /* variables are to be shown as JSON */
+    int timeout_ms;   /* for connecting, for each answer, of a long report for each page, and for a lost shard to be back */
     int work_ms;      /* QUERY_SAVE: for the disk */
 };
 

@@ -28,7 +28,7 @@ rates_init(struct rates *r, const struct answer_sample *before, const struct ans
         return PS_OK;
     for (uint32_t i = 0; i < now->n; i++)
         r->seconds[i] = rates_seconds(&before->answers[i], &now->answers[i]);
-    r->variables = report_entries_gather(before->answers, before->n, "variable", &r->variables_len);
+    r->variables = variable_entries(before->answers, before->n, &r->variables_len);
     return r->variables != NULL ? PS_OK : PS_ERR_NOMEM;
 }
 
@@ -58,17 +58,17 @@ rates_stat(const struct rates *r, uint32_t i, const char *name)
 }
 
 double
-rates_variable(const struct rates *r, const struct report_entry *variable, const char *name)
+rates_variable(const struct rates *r, const struct variable_entry *variable, size_t figure)
 {
-    const struct report_entry *before;
+    const struct variable_entry *before;
     uint32_t i = 0;
 
     while (i < r->now->n && r->now->answers[i].shard != variable->shard)
         i++;
     if (i == r->now->n || r->seconds[i] == 0)
         return NAN;
-    before = report_entries_find(r->variables, r->variables_len, variable);
-    return rates_between(before != NULL ? field_number(before->report, name) : 0, field_number(variable->report, name),
+    before = variable_entries_find(r->variables, r->variables_len, variable);
+    return rates_between(before != NULL ? variable_figure(before->v, figure) : 0, variable_figure(variable->v, figure),
                          r->seconds[i]);
 }
 

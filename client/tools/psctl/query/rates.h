@@ -10,8 +10,8 @@
 
 struct rates {
     const struct answer_sample *before, *now; /* borrowed */
-    double *seconds;                /* [now->n] between a shard's two answers, by its own clock; 0: not known */
-    struct report_entry *variables; /* before's, sorted */
+    double *seconds;                  /* [now->n] between a shard's two answers, by its own clock; 0: not known */
+    struct variable_entry *variables; /* before's, sorted */
     size_t variables_len;
 };
 
@@ -23,8 +23,8 @@ void rates_finish(struct rates *r);
 /* Of a counter in shard i's stats, per second. */
 double rates_stat(const struct rates *r, uint32_t i, const char *name);
 
-/* Of a counter in a variable's report on one shard. A variable that is new counts from 0. */
-double rates_variable(const struct rates *r, const struct report_entry *variable, const char *name);
+/* Of a counter in a variable's report on one shard (variable_figure()). A variable that is new counts from 0. */
+double rates_variable(const struct rates *r, const struct variable_entry *variable, size_t figure);
 
 /* The sum of those that are known; NAN when none is. Starts from NAN. */
 double rates_add(double sum, double rate);

@@ -45,7 +45,7 @@ compare_numbers(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* By job, name, task, shard; a variable has no task and a worker no name. */
+/* By job, name, task, shard; a job has no task and a worker no name. */
 static int
 report_entry_compare(const void *a, const void *b)
 {
@@ -85,10 +85,4 @@ report_entries_gather(const struct shard_answer *answers, uint32_t n, const char
     }
     qsort(places, *len, sizeof *places, report_entry_compare);
     return places;
-}
-
-const struct report_entry *
-report_entries_find(const struct report_entry *places, size_t len, const struct report_entry *like)
-{
-    return len > 0 ? bsearch(like, places, len, sizeof *places, report_entry_compare) : NULL;
 }

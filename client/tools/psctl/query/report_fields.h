@@ -19,16 +19,12 @@ struct report_entry {
     uint32_t shard;
 };
 
-/* The list called `member` of all reports, sorted by job, name, task and shard; the caller frees it. NULL when out of
- * memory, which reads as an empty one. */
+/* The list called `member` of all reports, jobs or workers, sorted by job, name, task and shard; the caller frees it.
+ * NULL when out of memory, which reads as an empty one. */
 struct report_entry *report_entries_gather(const struct shard_answer *answers, uint32_t n, const char *member,
                                            size_t *len);
 
-/* The entry of the same variable or worker on the same shard; NULL when there is none. */
-const struct report_entry *report_entries_find(const struct report_entry *places, size_t len,
-                                               const struct report_entry *like);
-
-/* The same variable or worker, on another shard perhaps. */
+/* The same job or worker, on another shard perhaps. */
 bool report_entry_same(const struct report_entry *a, const struct report_entry *b);
 
 #endif

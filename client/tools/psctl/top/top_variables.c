@@ -11,7 +11,7 @@
 #include "common/core/base/units.h"
 
 struct top_variable_row {
-    struct report_entry first;
+    const struct variable_report *first;
     double pushes, pushed, pulled;
     uint64_t bytes, refused, version;
     size_t order; /* by job and name */
@@ -53,35 +53,35 @@ compare_memory(const void *a, const void *b)
 }
 
 static void
-row_add(struct top_variable_row *row, const struct rates *r, const struct report_entry *p)
+row_add(struct top_variable_row *row, const struct rates *r, const struct variable_entry *p)
 {
-    row->pushes = rates_add(row->pushes, rates_variable(r, p, "pushes"));
-    row->pushed = rates_add(row->pushed, rates_variable(r, p, "pushed_bytes"));
-    row->pulled = rates_add(row->pulled, rates_variable(r, p, "pulled_bytes"));
-    row->bytes += field_number(p->report, "bytes");
-    row->refused += field_number(p->report, "refused");
-    row->version = MAX(row->version, field_number(p->report, "version_max"));
+    row->pushes = rates_add(row->pushes, rates_variable(r, p, offsetof(struct variable_report, pushes)));
+    row->pushed = rates_add(row->pushed, rates_variable(r, p, offsetof(struct variable_report, pushed_bytes)));
+    row->pulled = rates_add(row->pulled, rates_variable(r, p, offsetof(struct variable_report, pulled_bytes)));
+    row->bytes += p->v->bytes;
+    row->refused += p->v->refused;
+    row->version = MAX(row->version, p->v->version_max);
 }
 
 /* places are sorted: those of one variable, and those of one job, stand together. */
 static size_t
-rows_fill(struct top_variable_row *rows, const struct top_source *src, const struct report_entry *places, size_t len)
+rows_fill(struct top_variable_row *rows, const struct top_source *src, const struct variable_entry *places, size_t len)
 {
     const char *job = NULL;
     bool over = false;
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++) {
-        const char *of = field_text(places[i].report, "job");
+        const char *of = places[i].v->job;
 
         if (job == NULL || strcmp(job, of) != 0)
             over = top_is_over(src, of);
         job = of;
         if (over && !src->all)
             continue;
-        if (i == 0 || !report_entry_same(&places[i - 1], &places[i])) {
+        if (i == 0 || !variable_entry_same(&places[i - 1], &places[i])) {
             rows[n] = (struct top_variable_row){
-                .first = places[i], .pushes = NAN, .pushed = NAN, .pulled = NAN, .order = n, .over = over};
+                .first = places[i].v, .pushes = NAN, .pushed = NAN, .pulled = NAN, .order = n, .over = over};
             n++;
         }
         row_add(&rows[n - 1], &src->rates, &places[i]);
@@ -94,7 +94,7 @@ static struct top_variable_row *
 rows_of(const struct top_source *src, size_t *n)
 {
     size_t len;
-    struct report_entry *places = report_entries_gather(src->now->answers, src->now->n, "variable", &len);
+    struct variable_entry *places = variable_entries(src->now->answers, src->now->n, &len);
     struct top_variable_row *rows = calloc(len + 1, sizeof *rows);
 
     *n = rows != NULL ? rows_fill(rows, src, places, len) : 0;
@@ -106,8 +106,8 @@ static void
 variable_row(struct text_table *t, const struct top_variable_row *row)
 {
     table_row(t);
-    table_cell(t, "%s", field_text(row->first.report, "job"));
-    table_cell(t, "%s", field_text(row->first.report, "name"));
+    table_cell(t, "%s", row->first->job);
+    table_cell(t, "%s", row->first->name);
     cell_rate(t, row->pushes);
     cell_rate_bytes(t, row->pushed);
     cell_rate_bytes(t, row->pulled);
@@ -115,7 +115,7 @@ variable_row(struct text_table *t, const struct top_variable_row *row)
     cell_count(t, row->version);
     cell_count(t, row->refused);
     table_paint(t, row->refused > 0 ? PAINT_WARNING : PAINT_PLAIN);
-    table_cell(t, "%s", field_text(row->first.report, "optimizer"));
+    table_cell(t, "%s", row->first->optimizer);
     if (row->over)
         table_dim(t);
 }

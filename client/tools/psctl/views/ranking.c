@@ -16,19 +16,20 @@ enum figure { PUSHES, PUSHED, PULLS, PULLED, RATED, REFUSED = RATED, DROPPED, BY
 
 static const struct {
     const char *member, *rate;
+    size_t figure;
 } figures[FIGURES] = {
-    [PUSHES] = {"pushes", "pushes_per_second"},
-    [PUSHED] = {"pushed_bytes", "pushed_bytes_per_second"},
-    [PULLS] = {"pulls", "pulls_per_second"},
-    [PULLED] = {"pulled_bytes", "pulled_bytes_per_second"},
-    [REFUSED] = {"refused", NULL},
-    [DROPPED] = {"dropped", NULL},
-    [BYTES] = {"bytes", NULL},
-    [AGES] = {"ages", NULL},
+    [PUSHES] = {"pushes", "pushes_per_second", offsetof(struct variable_report, pushes)},
+    [PUSHED] = {"pushed_bytes", "pushed_bytes_per_second", offsetof(struct variable_report, pushed_bytes)},
+    [PULLS] = {"pulls", "pulls_per_second", offsetof(struct variable_report, pulls)},
+    [PULLED] = {"pulled_bytes", "pulled_bytes_per_second", offsetof(struct variable_report, pulled_bytes)},
+    [REFUSED] = {"refused", NULL, offsetof(struct variable_report, refused)},
+    [DROPPED] = {"dropped", NULL, offsetof(struct variable_report, dropped)},
+    [BYTES] = {"bytes", NULL, offsetof(struct variable_report, bytes)},
+    [AGES] = {"ages", NULL, offsetof(struct variable_report, ages)},
 };
 
 struct ranking_row {
-    const json_t *first; /* a report, for what is the same everywhere */
+    const struct variable_report *first; /* for what is the same everywhere */
     uint64_t sum[FIGURES], version;
     double rate[FIGURES]; /* NAN: not known */
     double key;           /* to sort by */
@@ -36,13 +37,13 @@ struct ranking_row {
 };
 
 static void
-row_add(struct ranking_row *row, const struct rates *r, const struct report_entry *p)
+row_add(struct ranking_row *row, const struct rates *r, const struct variable_entry *p)
 {
     for (int f = 0; f < FIGURES; f++) {
-        row->sum[f] += field_number(p->report, figures[f].member);
-        row->rate[f] = rates_add(row->rate[f], rates_variable(r, p, figures[f].member));
+        row->sum[f] += variable_figure(p->v, figures[f].figure);
+        row->rate[f] = rates_add(row->rate[f], rates_variable(r, p, figures[f].figure));
     }
-    row->version = MAX(row->version, field_number(p->report, "version_max"));
+    row->version = MAX(row->version, p->v->version_max);
 }
 
 /* NAN: it was never pushed. */
@@ -76,16 +77,16 @@ ranking_compare(const void *a, const void *b)
 
 /* Those of one variable stand together. */
 static size_t
-ranking_fill(struct ranking_row *rows, const struct rates *r, const struct report_entry *places, size_t len,
+ranking_fill(struct ranking_row *rows, const struct rates *r, const struct variable_entry *places, size_t len,
              const char *pattern)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++) {
-        if (pattern != NULL && !pattern_matches(pattern, field_text(places[i].report, "name")))
+        if (pattern != NULL && !pattern_matches(pattern, places[i].v->name))
             continue;
-        if (i == 0 || n == 0 || !report_entry_same(&places[i - 1], &places[i])) {
-            rows[n] = (struct ranking_row){.first = places[i].report, .order = n};
+        if (i == 0 || n == 0 || !variable_entry_same(&places[i - 1], &places[i])) {
+            rows[n] = (struct ranking_row){.first = places[i].v, .order = n};
             for (int f = 0; f < FIGURES; f++)
                 rows[n].rate[f] = NAN;
             n++;
@@ -101,7 +102,7 @@ ranking_rank(const struct answer_sample *before, const struct answer_sample *now
              size_t *n)
 {
     size_t len = 0;
-    struct report_entry *places = report_entries_gather(now->answers, now->n, "variable", &len);
+    struct variable_entry *places = variable_entries(now->answers, now->n, &len);
     struct ranking_row *rows = calloc(len + 1, sizeof *rows);
     struct rates rates;
 
@@ -121,8 +122,8 @@ static void
 row_print(struct text_table *t, const struct ranking_row *row)
 {
     table_row(t);
-    table_cell(t, "%s", field_text(row->first, "job"));
-    table_cell(t, "%s", field_text(row->first, "name"));
+    table_cell(t, "%s", row->first->job);
+    table_cell(t, "%s", row->first->name);
     cell_bytes(t, row->sum[BYTES]);
     cell_count(t, row->version);
     for (int f = 0; f < RATED; f++) {
@@ -138,7 +139,7 @@ row_print(struct text_table *t, const struct ranking_row *row)
     cell_count(t, row->sum[REFUSED]);
     table_paint(t, row->sum[REFUSED] > 0 ? PAINT_WARNING : PAINT_PLAIN);
     cell_count(t, row->sum[DROPPED]);
-    table_cell(t, "%s", field_text(row->first, "optimizer"));
+    table_cell(t, "%s", row->first->optimizer);
 }
 
 void
@@ -171,19 +172,19 @@ real_or_null(double value)
 static json_t *
 row_json(const struct ranking_row *row)
 {
-    const json_t *dims = json_object_get(row->first, "dims");
-    json_t *object =
-        json_pack("{s:s,s:s,s:o,s:I,s:I}", "job", field_text(row->first, "job"), "name", field_text(row->first, "name"),
-                  "dims", dims != NULL ? json_deep_copy(dims) : json_array(), "bytes", (json_int_t)row->sum[BYTES],
-                  "version", (json_int_t)row->version);
+    json_t *dims = json_array(), *object;
 
+    for (size_t i = 0; i < row->first->rank; i++)
+        json_array_append_new(dims, json_integer((json_int_t)row->first->dims[i]));
+    object = json_pack("{s:s,s:s,s:o,s:I,s:I}", "job", row->first->job, "name", row->first->name, "dims", dims, "bytes",
+                       (json_int_t)row->sum[BYTES], "version", (json_int_t)row->version);
     for (int f = 0; f < BYTES; f++) {
         json_object_set_new(object, figures[f].member, json_integer((json_int_t)row->sum[f]));
         if (figures[f].rate != NULL)
             json_object_set_new(object, figures[f].rate, real_or_null(row->rate[f]));
     }
     json_object_set_new(object, "age", real_or_null(row_age(row)));
-    json_object_set_new(object, "optimizer", json_string(field_text(row->first, "optimizer")));
+    json_object_set_new(object, "optimizer", json_string(row->first->optimizer));
     return object;
 }
 

@@ -134,8 +134,95 @@ render_print_document(json_t *document, const struct printer *page)
     json_decref(document);
 }
 
+/* ---- Documents with variables, which are made into JSON one at a time ---- */
+
+struct render_stream {
+    const struct shard_answer *answers;
+    uint32_t n;
+    FILE *out;
+};
+
+static void stream_value(const struct render_stream *x, const json_t *value, int depth);
+
+static void
+stream_line(const struct render_stream *x, bool first, int depth)
+{
+    fprintf(x->out, "%s\n%*s", first ? "" : ",", 2 * depth, "");
+}
+
+static void
+stream_object(const struct render_stream *x, const json_t *object, int depth)
+{
+    const char *name;
+    json_t *value;
+    bool first = true;
+
+    fputc('{', x->out);
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    {
+        stream_line(x, first, depth + 1);
+        fprintf(x->out, "\"%s\": ", name); /* names are psd.proto's and psctl's */
+        stream_value(x, value, depth + 1);
+        first = false;
+    }
+    if (!first)
+        fprintf(x->out, "\n%*s", 2 * depth, "");
+    fputc('}', x->out);
+}
+
+/* The variables of the shard in whose report this list is; NULL: it is another list. */
+static const struct variable_list *
+stream_rows(const struct render_stream *x, const json_t *list)
+{
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->answers[i].variables != NULL && json_object_get(x->answers[i].report, "variable") == list)
+            return x->answers[i].variables;
+    return NULL;
+}
+
+static void
+stream_list(const struct render_stream *x, const json_t *list, int depth)
+{
+    const struct variable_list *rows = stream_rows(x, list);
+    size_t len = rows != NULL ? rows->len : json_array_size(list);
+
+    fputc('[', x->out);
+    for (size_t i = 0; i < len; i++) {
+        json_t *value = rows != NULL ? json_loads(rows->rows[i].json, 0, NULL) : json_incref(json_array_get(list, i));
+
+        stream_line(x, i == 0, depth + 1);
+        stream_value(x, value, depth + 1);
+        json_decref(value);
+    }
+    if (len > 0)
+        fprintf(x->out, "\n%*s", 2 * depth, "");
+    fputc(']', x->out);
+}
+
+/* As jansson prints it with JSON_INDENT(2). */
+static void
+stream_value(const struct render_stream *x, const json_t *value, int depth)
+{
+    if (json_is_object(value))
+        stream_object(x, value, depth);
+    else if (json_is_array(value))
+        stream_list(x, value, depth);
+    else
+        json_dumpf(value, x->out, JSON_ENCODE_ANY);
+}
+
+void
+render_print_answers(json_t *document, const struct shard_answer *answers, uint32_t n, const struct printer *page)
+{
+    const struct render_stream x = {.answers = answers, .n = n, .out = page->out};
+
+    stream_value(&x, document, 0);
+    fputc('\n', page->out);
+    json_decref(document);
+}
+
 void
 render_json(const char *command, const struct shard_answer *answers, uint32_t n, const struct printer *page)
 {
-    render_print_document(render_document(command, answers, n, true), page);
+    render_print_answers(render_document(command, answers, n, true), answers, n, page);
 }

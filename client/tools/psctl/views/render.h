@@ -33,7 +33,8 @@ json_t *render_error_document(const char *command, const struct ps_error *e);
  * character. Bytes that are no UTF-8, and control characters, become '?'. The caller's; NULL: out of memory. */
 json_t *render_text(const char *text);
 
-/* Print it, and free it. */
+/* Print it, and free it. The second: one that has reports of these answers, whose variables are no part of it. */
 void render_print_document(json_t *document, const struct printer *page);
+void render_print_answers(json_t *document, const struct shard_answer *answers, uint32_t n, const struct printer *page);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* A variable's figures on one shard, or summed over several. */
 struct var_sum {
-    const json_t *first;                    /* a report, for what is the same everywhere */
+    const struct variable_report *first;    /* for what is the same everywhere */
     uint64_t blocks, bytes, pushes, pushed; /* a push of a variable counts on each shard that has blocks of it */
     uint64_t pulls, pulled, refused, dropped;
     uint64_t version_min, version_max;
@@ -17,45 +17,39 @@ struct var_sum {
 };
 
 static void
-var_add(struct var_sum *sum, const json_t *v)
+var_add(struct var_sum *sum, const struct variable_report *v)
 {
-    uint64_t lowest = field_number(v, "version_min"), highest = field_number(v, "version_max");
-    double rate = field_real(v, "learning_rate");
     bool first = sum->blocks == 0;
 
     if (sum->first == NULL)
         sum->first = v;
-    if (field_number(v, "blocks") > 0) {
-        sum->version_min = first ? lowest : MIN(sum->version_min, lowest);
-        sum->version_max = first ? highest : MAX(sum->version_max, highest);
-        sum->rate_min = first ? rate : MIN(sum->rate_min, rate);
-        sum->rate_max = first ? rate : MAX(sum->rate_max, rate);
+    if (v->blocks > 0) {
+        sum->version_min = first ? v->version_min : MIN(sum->version_min, v->version_min);
+        sum->version_max = first ? v->version_max : MAX(sum->version_max, v->version_max);
+        sum->rate_min = first ? v->learning_rate : MIN(sum->rate_min, v->learning_rate);
+        sum->rate_max = first ? v->learning_rate : MAX(sum->rate_max, v->learning_rate);
     }
-    sum->blocks += field_number(v, "blocks");
-    sum->bytes += field_number(v, "bytes");
-    sum->pushes += field_number(v, "pushes");
-    sum->pushed += field_number(v, "pushed_bytes");
-    sum->pulls += field_number(v, "pulls");
-    sum->pulled += field_number(v, "pulled_bytes");
-    sum->refused += field_number(v, "refused");
-    sum->dropped += field_number(v, "dropped");
+    sum->blocks += v->blocks;
+    sum->bytes += v->bytes;
+    sum->pushes += v->pushes;
+    sum->pushed += v->pushed_bytes;
+    sum->pulls += v->pulls;
+    sum->pulled += v->pulled_bytes;
+    sum->refused += v->refused;
+    sum->dropped += v->dropped;
 }
 
 static void
-var_shape(const json_t *v, char *out, size_t size)
+var_shape(const struct variable_report *v, char *out, size_t size)
 {
-    const json_t *dims = json_object_get(v, "dims"), *dim;
-    size_t i, at = 0;
+    size_t at = 0;
 
-    if (json_array_size(dims) == 0) {
+    if (v->rank == 0) {
         snprintf(out, size, "scalar");
         return;
     }
-    json_array_foreach(dims, i, dim)
-    {
-        if (at < size)
-            at += (size_t)snprintf(out + at, size - at, "%s%lld", i > 0 ? "x" : "", (long long)json_integer_value(dim));
-    }
+    for (size_t i = 0; i < v->rank && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%" PRIu64, i > 0 ? "x" : "", v->dims[i]);
 }
 
 static void
@@ -74,14 +68,14 @@ var_traffic(struct text_table *t, const struct var_sum *sum)
 static void
 var_row(struct text_table *t, const struct var_sum *sum, const char *who, bool named)
 {
-    const json_t *v = named ? sum->first : NULL;
+    const struct variable_report *v = named ? sum->first : NULL;
     char shape[256] = "";
 
     if (v != NULL)
         var_shape(v, shape, sizeof shape);
     table_row(t);
-    table_cell(t, "%s", field_text(v, "job"));
-    table_cell(t, "%s", field_text(v, "name"));
+    table_cell(t, "%s", v != NULL ? v->job : "");
+    table_cell(t, "%s", v != NULL ? v->name : "");
     table_cell(t, "%s", shape);
     table_cell(t, "%s", who);
     cell_count(t, sum->blocks);
@@ -95,24 +89,24 @@ var_row(struct text_table *t, const struct var_sum *sum, const char *who, bool n
         table_cell(t, "%.4g", sum->rate_max);
     else
         table_cell(t, "%.4g-%.4g", sum->rate_min, sum->rate_max);
-    table_cell(t, "%s", field_text(v, "optimizer"));
+    table_cell(t, "%s", v != NULL ? v->optimizer : "");
 }
 
 /* One variable: its sum, and below it each shard's part. Returns how many places it took. */
 static size_t
-var_print(struct text_table *t, const struct report_entry *places, size_t len, bool parts)
+var_print(struct text_table *t, const struct variable_entry *places, size_t len, bool parts)
 {
     struct var_sum sum = {0};
     size_t n = 0;
     char who[16];
 
-    while (n < len && report_entry_same(&places[0], &places[n]))
-        var_add(&sum, places[n++].report);
+    while (n < len && variable_entry_same(&places[0], &places[n]))
+        var_add(&sum, places[n++].v);
     var_row(t, &sum, "all", true);
     for (size_t i = 0; parts && i < n; i++) {
         struct var_sum part = {0};
 
-        var_add(&part, places[i].report);
+        var_add(&part, places[i].v);
         snprintf(who, sizeof who, "%u", places[i].shard);
         var_row(t, &part, who, false);
     }
@@ -125,15 +119,10 @@ vars_total_row(struct text_table *t, const struct shard_answer *answers, uint32_
                const char *heading, const char *who)
 {
     struct var_sum sum = {0};
-    const json_t *v;
-    size_t j;
 
-    for (uint32_t i = from; i < to; i++) {
-        json_array_foreach(answer_list(&answers[i], "variable"), j, v)
-        {
-            var_add(&sum, v);
-        }
-    }
+    for (uint32_t i = from; i < to; i++)
+        for (size_t j = 0; answers[i].reached && answers[i].variables != NULL && j < answers[i].variables->len; j++)
+            var_add(&sum, &answers[i].variables->rows[j]);
     table_row(t);
     table_cell(t, "%s", heading);
     table_cell(t, "%s", "");
@@ -149,7 +138,7 @@ void
 view_variables(const struct shard_answer *answers, uint32_t n, const struct printer *page)
 {
     size_t len, at = 0;
-    struct report_entry *places = report_entries_gather(answers, n, "variable", &len);
+    struct variable_entry *places = variable_entries(answers, n, &len);
     struct text_table *t;
     char who[16];
 

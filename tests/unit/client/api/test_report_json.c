@@ -1,8 +1,7 @@
 /* Reports as a client's caller gets them. */
-#include <jansson.h>
 #include <stdlib.h>
 
-#include "client/api/client_state.h"
+#include "client/api/report.h"
 #include "common/core/wire/wire.h"
 #include "tests/unit/kits/check_main.h"
 

@@ -19,7 +19,7 @@ static void
 look_finish(struct top_look *l)
 {
     for (uint32_t i = 0; i < SHARDS; i++)
-        json_decref(l->answers[i].report);
+        answer_finish(&l->answers[i]);
 }
 
 static void

@@ -35,8 +35,8 @@ ranking_shown(const struct answer_sample *before, const struct answer_sample *no
 static void
 give_up(struct shard_answer *answers)
 {
-    json_decref(answers[0].report);
-    json_decref(answers[1].report);
+    answer_finish(&answers[0]);
+    answer_finish(&answers[1]);
 }
 
 START_TEST(the_largest_come_first_summed_over_shards)
@@ -107,7 +107,7 @@ START_TEST(json_has_null_where_nothing_is_known)
     ck_assert(json_real_value(json_object_get(first, "age")) == 3);
     ck_assert(json_is_null(json_object_get(json_array_get(list, 1), "age")));
     json_decref(list);
-    json_decref(answers[0].report);
+    answer_finish(&answers[0]);
 }
 END_TEST
 

@@ -18,7 +18,7 @@ render_shown(enum view_kind kind, struct shard_answer *answers, uint32_t n, bool
         render_tables(kind, answers, n, &page);
     fclose(page.out);
     for (uint32_t i = 0; i < n; i++)
-        json_decref(answers[i].report);
+        answer_finish(&answers[i]);
     return text;
 }
 
@@ -291,7 +291,7 @@ START_TEST(jobs_that_are_over_come_last_and_are_dimmed)
     ck_assert(strstr(text, "d-runs") < strstr(text, "a-over"));
     ck_assert_ptr_nonnull(strstr(text, "\x1b[2ma-over\x1b[0m"));
     ck_assert_ptr_null(strstr(text, "\x1b[2mb-lapsed"));
-    json_decref(answers[0].report);
+    answer_finish(&answers[0]);
     free(text);
 }
 END_TEST
@@ -349,7 +349,7 @@ START_TEST(a_shard_is_well_when_it_answers_serves_and_has_room)
         ck_assert_int_eq(health_check(&a, why, sizeof why), all[i].why == NULL);
         if (all[i].why != NULL)
             ck_assert_str_eq(why, all[i].why);
-        json_decref(a.report);
+        answer_finish(&a);
     }
 }
 END_TEST
@@ -389,6 +389,37 @@ START_TEST(json_is_one_document_with_everything)
     ck_assert(json_real_value(json_object_get(json_object_get(json_array_get(shards, 2), "ping"), "median_us")) == 2.0);
     json_decref(root);
     free(text);
+}
+END_TEST
+
+/* Variables are made into JSON one at a time: the document is as if they were in the report. */
+START_TEST(json_of_variables_is_as_that_of_the_reports)
+{
+    static const char *const texts[] = {
+        "{\"kind\": \"VARIABLES\", \"variable\": [{\"job\": \"j\", \"name\": \"a\\\"b\", \"dims\": [64, 10], "
+        "\"bytes\": 7,"
+        " \"learning_rate\": 0.5}, {\"job\": \"j\", \"name\": \"c\"}], \"worker\": [], \"more\": false}",
+        "{\"kind\": \"VARIABLES\", \"variable\": [], \"worker\": [], \"more\": false}"};
+    struct shard_answer answers[] = {answer_of(0, texts[0]), answer_of(1, texts[1]), answer_lost(2)};
+    json_t *document = render_document("variables", answers, 3, true), *whole = json_deep_copy(document), *list;
+    char *expected, *text;
+    size_t size;
+    struct printer page = {.out = open_memstream(&text, &size)};
+
+    list = json_object_get(json_object_get(json_array_get(json_object_get(whole, "shards"), 0), "report"), "variable");
+    for (size_t i = 0; i < answers[0].variables->len; i++)
+        json_array_append_new(list, json_loads(answers[0].variables->rows[i].json, 0, NULL));
+    expected = json_dumps(whole, JSON_INDENT(2));
+    render_print_answers(document, answers, 3, &page);
+    fclose(page.out);
+    ck_assert_uint_eq(strlen(text), strlen(expected) + 1);
+    ck_assert(strncmp(text, expected, strlen(expected)) == 0);
+    ck_assert_ptr_nonnull(strstr(text, "\"name\": \"a\\\"b\""));
+    free(expected);
+    free(text);
+    json_decref(whole);
+    answer_finish(&answers[0]);
+    answer_finish(&answers[1]);
 }
 END_TEST
 
@@ -438,6 +469,7 @@ make_suite(void)
     tcase_add_test(t, a_shard_is_well_when_it_answers_serves_and_has_room);
     tcase_add_test(t, ping_gives_least_median_and_most);
     tcase_add_test(t, json_is_one_document_with_everything);
+    tcase_add_test(t, json_of_variables_is_as_that_of_the_reports);
     tcase_add_test(t, json_survives_what_is_no_utf8);
     suite_add_tcase(s, t);
     return s;
