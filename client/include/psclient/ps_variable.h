@@ -10,6 +10,7 @@
 #ifndef PS_VARIABLE_H
 #define PS_VARIABLE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "ps_client.h"
@@ -114,6 +115,20 @@ PS_API enum ps_err ps_client_declare(ps_client *client, const struct ps_var_spec
  * Since: 0.1 */
 PS_API enum ps_err ps_client_attach(ps_client *client, const char *name, ps_var **out,
                                     struct ps_error *error) PS_MUST_USE;
+
+/* Find many variables of the client's job: ps_client_attach() of each, of which many are asked for at once, so that a
+ * thousand take little longer than one.
+ *
+ * Parameters:
+ *   n      how many
+ *   names  [n], of the variables
+ *   out    [n]: the variables. After a failure those from the first to the one before the failed are filled
+ * Errors:
+ *   ps_client_attach()  of the first that failed; PS_ERR_TIMEOUT: for so long after the one before it was found
+ *   PS_ERR_INVALID      NULL
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_attach_many(ps_client *client, size_t n, const char *const names[], ps_var *out[],
+                                         struct ps_error *error) PS_MUST_USE;
 
 /* What a variable is.
  *
