@@ -15,7 +15,9 @@
 #include "common/system/file_error.h"
 #include "common/system/safetensors_file.h"
 
-#define COPY_BYTES (1 * MIB)
+#define COPY_BYTES     (1 * MIB)
+#define PULL_BYTES     (64 * MIB) /* variables are pulled together up to so many bytes, */
+#define PULL_VARIABLES 1024       /* and so many */
 
 /* The file that is written, and its header. */
 struct exporting {
@@ -56,26 +58,42 @@ export_begin(struct exporting *x, const char *file, const struct safetensors_not
 /* ---- From the shards ---- */
 
 static enum ps_err
-add_variable(struct exporting *x, ps_client *client, const char *name, ps_var **var, struct ps_error *e)
+add_variables(struct exporting *x, size_t n, ps_var *const *vars, struct ps_error *e)
 {
     uint64_t dims[PS_RANK_MAX];
-    enum ps_err err;
+    enum ps_err err = PS_OK;
 
-    if ((err = ps_client_attach(client, name, var, e)) != PS_OK)
-        return err;
-    for (uint32_t i = 0; i < ps_var_rank(*var); i++)
-        dims[i] = ps_var_dim(*var, i);
-    return safetensors_add(&x->head, name, SAFETENSORS_F32, ps_var_rank(*var), dims, e);
+    for (size_t i = 0; err == PS_OK && i < n; i++) {
+        uint32_t rank = ps_var_rank(vars[i]);
+
+        for (uint32_t d = 0; d < rank; d++)
+            dims[d] = ps_var_dim(vars[i], d);
+        err = safetensors_add(&x->head, ps_var_name(vars[i]), SAFETENSORS_F32, rank, dims, e);
+    }
+    return err;
+}
+
+/* How many of the file's tensors, from this one on, are pulled at once. They lie one after the other. */
+static size_t
+pull_piece(const struct exporting *x, size_t from)
+{
+    const struct safetensors_tensor *t = x->head.tensors;
+    size_t n = 1;
+
+    while (n < PULL_VARIABLES && from + n < x->head.len &&
+           t[from + n].begin + t[from + n].bytes - t[from].begin <= PULL_BYTES)
+        n++;
+    return n;
 }
 
 static enum ps_err
-pull_into(ps_client *client, ps_var *var, float *to, const struct ps_pull_options *options, uint64_t *blocks,
-          struct ps_error *e)
+pull_into(ps_client *client, size_t n, ps_var *const *vars, float *const *to, const struct ps_pull_options *options,
+          uint64_t *blocks, struct ps_error *e)
 {
     ps_op *op;
     enum ps_err err;
 
-    if ((err = ps_client_pull_start(client, 1, &var, &to, options, &op, e)) != PS_OK)
+    if ((err = ps_client_pull_start(client, n, vars, to, options, &op, e)) != PS_OK)
         return err;
     err = ps_op_wait(op, options->timeout_ms, e);
     *blocks = ps_op_blocks_transferred(op);
@@ -83,26 +101,32 @@ pull_into(ps_client *client, ps_var *var, float *to, const struct ps_pull_option
     return err;
 }
 
-/* The variable's part of the file is where its values arrive. */
+/* The variables' part of the file is where their values arrive. */
 static enum ps_err
-export_pull_variable(struct exporting *x, ps_client *client, ps_var *var, const struct ps_pull_options *options,
-                     uint64_t *blocks, struct ps_error *e)
+export_pull_piece(struct exporting *x, ps_client *client, size_t first, size_t n, ps_var *const *vars,
+                  const struct ps_pull_options *options, uint64_t *blocks, struct ps_error *e)
 {
-    const struct safetensors_tensor *t = safetensors_find(&x->head, ps_var_name(var));
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = t->begin / page * page, len = t->begin - from + t->bytes;
+    const struct safetensors_tensor *t = x->head.tensors + first;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = t->begin / page * page,
+             len = t[n - 1].begin + t[n - 1].bytes - from;
     uint8_t *map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, x->file.fd, (off_t)from);
+    float *to[PULL_VARIABLES];
     enum ps_err err;
 
     if (map == MAP_FAILED)
         return ps_fail(e, PS_ERR_NOMEM, "cannot map %" PRIu64 " bytes of %.300s: %s", len, x->file.path,
                        strerror(errno));
-    err = pull_into(client, var, (float *)(void *)(map + (t->begin - from)), options, blocks, e);
+    for (size_t i = 0; i < n; i++) {
+        ps_assert(strcmp(t[i].name, ps_var_name(vars[first + i])) == 0);
+        to[i] = (float *)(void *)(map + (t[i].begin - from));
+    }
+    err = pull_into(client, n, vars + first, to, options, blocks, e);
     (void)munmap(map, len);
     return err;
 }
 
 static enum ps_err
-pull_all(struct exporting *x, ps_client *client, size_t n, ps_var *const *vars, int timeout_ms, struct ps_error *e)
+pull_all(struct exporting *x, ps_client *client, ps_var *const *vars, int timeout_ms, struct ps_error *e)
 {
     struct ps_pull_options options = {.timeout_ms = timeout_ms};
     uint64_t blocks;
@@ -110,9 +134,11 @@ pull_all(struct exporting *x, ps_client *client, size_t n, ps_var *const *vars, 
 
     for (int look = 0; look < 2; look++) {
         options.only_changed = look;
-        for (size_t i = 0; err == PS_OK && i < n; i++)
-            if ((err = export_pull_variable(x, client, vars[i], &options, &blocks, e)) == PS_OK && look > 0)
+        for (size_t i = 0, n; err == PS_OK && i < x->head.len; i += n) {
+            n = pull_piece(x, i);
+            if ((err = export_pull_piece(x, client, i, n, vars, &options, &blocks, e)) == PS_OK && look > 0)
                 x->report->changed += blocks;
+        }
     }
     x->report->one_moment = x->report->changed == 0;
     return err;
@@ -129,10 +155,10 @@ export_pull(ps_client *client, const char *job, size_t n, const char *const *nam
 
     *report = (struct export_report){0};
     snprintf(report->job, sizeof report->job, "%s", job);
-    for (size_t i = 0; err == PS_OK && i < n; i++)
-        err = add_variable(&x, client, names[i], &vars[i], e);
-    if (err == PS_OK && (err = export_begin(&x, file, notes, ARRAY_LEN(notes), e)) == PS_OK &&
-        (err = pull_all(&x, client, n, vars, timeout_ms, e)) == PS_OK)
+    if (err == PS_OK && (err = ps_client_attach_many(client, n, names, vars, e)) == PS_OK &&
+        (err = add_variables(&x, n, vars, e)) == PS_OK &&
+        (err = export_begin(&x, file, notes, ARRAY_LEN(notes), e)) == PS_OK &&
+        (err = pull_all(&x, client, vars, timeout_ms, e)) == PS_OK)
         err = new_file_end(&x.file, e);
     exporting_close(&x);
     free(vars);

@@ -16,8 +16,9 @@ struct export_report {
     bool one_moment;  /* all of it is of one clock, or nothing changed */
 };
 
-/* client: an observer of the job, of which names [n], sorted and each once, are variables. timeout_ms: of each of them.
- * When all are there, the shards are asked once more for what has changed. */
+/* client: an observer of the job, of which names [n], sorted and each once, are variables. timeout_ms: of each
+ * pull, of one large variable or many small ones. When all are there, the shards are asked once more for what has
+ * changed. */
 enum ps_err export_pull(ps_client *client, const char *job, size_t n, const char *const *names, const char *file,
                         int timeout_ms, struct export_report *report, struct ps_error *e) PS_MUST_USE;
 
