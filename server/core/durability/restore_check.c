@@ -36,13 +36,13 @@ check_job(struct shard *s, const struct shard_restore *r, struct job **job, stru
     return ps_fail(e, PS_ERR_MISMATCH, "job '%.64s' is there with %.400s", name, text);
 }
 
-/* The variable as it would be here; measured. NULL: no memory. */
+/* The variable as it would be here, of a job that is to live as long; measured. NULL: no memory. */
 static struct variable *
-restore_check_variable_new(struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v)
+restore_check_variable_new(struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v,
+                           struct job *job)
 {
-    struct job job = {.options = r->manifest->declared, .name = restore_job_name(r)};
-
-    return variable_new(s, &job, v->declared, 0);
+    *job = (struct job){.options = r->manifest->declared, .name = restore_job_name(r)};
+    return variable_new(s, job, v->declared, 0);
 }
 
 static void
@@ -58,6 +58,7 @@ check_variable(struct shard *s, const struct shard_restore *r, const struct job 
                const struct checkpoint_variable *v, struct need *need, struct restore_plan *plan, struct ps_error *e)
 {
     struct variable *there = NULL, *imagined;
+    struct job of;
     char text[PS_ERROR_TEXT_MAX];
 
     if (job != NULL)
@@ -70,7 +71,7 @@ check_variable(struct shard *s, const struct shard_restore *r, const struct job 
         wire_declare_differences(there->def->declare, v->declared, text, sizeof text);
         return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' is there with %.400s", there->name, text);
     }
-    if ((imagined = restore_check_variable_new(s, r, v)) == NULL)
+    if ((imagined = restore_check_variable_new(s, r, v, &of)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for variable '%.64s'", s->config.shard,
                        v->declared->name);
     restore_check_count_blocks(imagined, plan);
