@@ -216,6 +216,84 @@ ps_client_evict(ps_client *c, uint32_t shard, const char *job, uint32_t task, in
     return broadcast_query_run(&a, shard, 1, error);
 }
 
+/* ---- Drops ---- */
+
+/* Of one message; a drop may take several. */
+struct drop_answer {
+    struct ps_drop_report report;
+    bool more;
+};
+
+static enum ps_err
+take_dropped(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    Psd__Dropped *m = psd__dropped__unpack(NULL, answer.len, answer.data);
+    struct drop_answer *out = arg;
+
+    if (m == NULL)
+        return broadcast_query_unreadable(shard, e);
+    *out = (struct drop_answer){.report = {.found = m->found,
+                                           .first = m->first,
+                                           .variables = m->variables,
+                                           .blocks = m->blocks,
+                                           .bytes = m->bytes,
+                                           .workers = m->workers,
+                                           .connected = m->connected,
+                                           .kept = m->kept},
+                                .more = m->more};
+    psd__dropped__free_unpacked(m, NULL);
+    return PS_OK;
+}
+
+static enum ps_err
+check_drop(const Psd__Drop *m, struct ps_error *e)
+{
+    enum ps_err err = wire_name_check("job", m->job, e);
+
+    return err == PS_OK && m->variables[0] != '\0' ? wire_name_check("variables", m->variables, e) : err;
+}
+
+/* The first answer counts all that there was. */
+static enum ps_err
+drop_run(const struct broadcast_query *a, uint32_t shard, struct drop_answer *last, struct ps_drop_report *report,
+         struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = broadcast_query_run(a, shard, 1, e)) != PS_OK)
+        return err;
+    *report = last->report;
+    while (last->more)
+        if ((err = broadcast_query_run(a, shard, 1, e)) != PS_OK)
+            return err;
+    report->kept = last->report.kept;
+    return PS_OK;
+}
+
+enum ps_err
+ps_client_drop(ps_client *c, uint32_t shard, const struct ps_drop *drop, int timeout_ms, struct ps_drop_report *report,
+               struct ps_error *error)
+{
+    Psd__Drop message = PSD__DROP__INIT;
+    struct ps_drop_report room;
+    struct drop_answer last = {0};
+    struct call_deadline limit;
+    struct broadcast_query a = {
+        .limit = &limit, .type = MSG_DROP, .message = &message.base, .take = take_dropped, .arg = &last};
+    enum ps_err err;
+
+    if ((err = call_need(c, drop, error)) != PS_OK)
+        return err;
+    message.job = (char *)(drop->job != NULL ? drop->job : c->options.job);
+    message.variables = (char *)(drop->variables != NULL ? drop->variables : "");
+    message.force = drop->force != 0;
+    message.check = drop->check != 0;
+    if ((err = check_drop(&message, error)) != PS_OK)
+        return err;
+    limit = call_deadline_of(c, timeout_ms);
+    return drop_run(&a, shard, &last, report != NULL ? report : &room, error);
+}
+
 /* ---- Saves ---- */
 
 static enum ps_err

@@ -20,6 +20,7 @@
 #include "server/core/model/declare.h"
 #include "server/core/model/declare_wait.h"
 #include "server/core/model/kind.h"
+#include "server/core/model/ordinals.h"
 #include "server/core/model/update.h"
 #include "server/core/model/variable.h"
 #include "server/core/sessions/clock.h"
@@ -47,6 +48,7 @@
 #include "server/core/turn/actions.h"
 #include "server/core/turn/connection.h"
 #include "server/core/turn/data.h"
+#include "server/core/turn/drop_list.h"
 #include "server/core/turn/durations.h"
 #include "server/core/turn/limit.h"
 #include "server/core/turn/pool.h"
@@ -57,6 +59,7 @@
 #include "server/core/turn/traffic.h"
 #include "server/core/turn/turn.h"
 #include "server/core/turn/upcalls.h"
+#include "server/core/turn/variable_table.h"
 
 struct shard {
     struct shard_config config; /* strings are ours */
@@ -68,20 +71,24 @@ struct shard {
     struct timeline timeline;
     void *timeline_slots;
     uint64_t boot;
+    uint32_t format; /* of its store: identity.h */
     bool draining, stopped;
     bool sweep;  /* some job has pulls that may be ready */
     bool broken; /* the store could not be read again after a failed commit */
 
     struct job *jobs; /* by name */
     struct job **jobs_by_id;
-    uint32_t jobs_len;           /* ids are 1 to this */
-    struct variable **variables; /* by id, [0] unused */
-    uint32_t variables_len, variables_size;
-    struct variable_definition *definitions; /* of these: a hash */
+    uint32_t jobs_len;  /* ids are 1 to this; some may have been dropped, or are being erased */
+    uint32_t jobs_next; /* where the search for the next id begins; 0: none was given */
+    struct variable_table variables;
+    uint32_t variables_len; /* without dropped ones */
+    uint64_t unnumbered;    /* whose rows do not say their ordinals */
+    struct drop_list drops;
+    struct variable_definition *definitions; /* of variables: a hash */
     struct variable *work;                   /* to be initialized */
     uint64_t data_bytes;                     /* of blocks that are there */
     uint64_t promised_bytes;                 /* of declared ones that are not */
-    uint64_t ordinals;                       /* blocks of all variables, made or not */
+    struct ordinals ordinals;                /* of the blocks of all variables, made or not */
     bool cursors_used;                       /* some push gave one */
     uint64_t blocks;                         /* that are there */
     uint64_t gather_bytes;                   /* set aside */

@@ -6,6 +6,7 @@
 #include "server/daemon/daemon.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +194,18 @@ stamp_ns(const struct daemon *d)
     return d->options->timeline > 0 ? uv_hrtime() : 0;
 }
 
+/* A job that was dropped may have had many small pieces of heap, which the allocator would keep. */
+static void
+daemon_give_back_heap(struct daemon *d)
+{
+    uint64_t erased = shard_erased(d->shard);
+
+    if (erased == d->erased)
+        return;
+    d->erased = erased;
+    malloc_trim(0);
+}
+
 /* speaker: see peers_flush(). */
 static void
 end_turn(struct daemon *d, uint64_t speaker)
@@ -216,6 +229,7 @@ end_turn(struct daemon *d, uint64_t speaker)
     wake_set(d);
     save_schedule_turn_ended(d);
     restore_requests_turn_ended(d);
+    daemon_give_back_heap(d);
     if (stopped && !save_schedule_at_stop(d))
         daemon_close(d);
 }

@@ -84,6 +84,7 @@ struct daemon {
     struct restore_requests restore_requests;
     uint64_t denied_log_ms, refused_log_ms, accept_log_ms, full_log_ms,
         commit_log_ms;          /* when such a line was last written */
+    uint64_t erased;            /* shard_erased() when memory was last given back to the system */
     uint64_t refused[REFUSALS]; /* newcomers */
     bool crowded;               /* the live directory is nearly full, and that was logged */
     bool unlinked;              /* the live directory is gone, and that was logged */

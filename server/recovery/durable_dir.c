@@ -102,6 +102,7 @@ durable_dir_close(struct durable_dir *d)
 {
     if (d->store != NULL)
         d->store->ops->close(d->store);
+    durable_close(&d->durable);
     d->store = NULL;
 }
 

@@ -257,7 +257,7 @@ saver_thread_finish(struct saver *s)
     saver_set_durable_state(s, DURABLE_OK, NULL);
 }
 
-/* Blocks that another boot has staged are erased first. */
+/* Blocks that another boot has staged are erased first, and those of variables that were dropped. */
 static void
 begin_save(struct saver *s)
 {
@@ -265,6 +265,8 @@ begin_save(struct saver *s)
     bool more;
     enum ps_err err = durable_begin_save(saver_thread_store(s), s->own->save->boot, &more);
 
+    if (err == PS_OK && !more)
+        err = durable_sweep(saver_thread_store(s), s->own->save, &more);
     if (err != PS_OK)
         saver_thread_failed(s, &w, err);
     else

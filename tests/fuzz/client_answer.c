@@ -224,11 +224,13 @@ client_answer_outcome(struct fuzz_answer *a, enum msg_type type)
     static const Psd__CheckpointDone written = PSD__CHECKPOINT_DONE__INIT;
     static const Psd__RestoreDone restored = PSD__RESTORE_DONE__INIT;
     static const Psd__Evicted evicted = PSD__EVICTED__INIT;
+    static const Psd__Dropped dropped = PSD__DROPPED__INIT;
 
     a->type = a->lie == 1 ? MSG_RESTORE_DONE : type;
     a->message = a->type == MSG_SAVE_DONE         ? &saved.base
                  : a->type == MSG_CHECKPOINT_DONE ? &written.base
                  : a->type == MSG_EVICTED         ? &evicted.base
+                 : a->type == MSG_DROPPED         ? &dropped.base
                                                   : &restored.base;
     client_answer_deliver(a);
 }
@@ -338,6 +340,9 @@ client_answer(struct fuzz_bytes *in, struct client_world *w, uint32_t shard, con
         break;
     case MSG_DEFINE:
         client_answer_define(a);
+        break;
+    case MSG_DROP:
+        client_answer_outcome(a, MSG_DROPPED);
         break;
     case MSG_SET:
         a->type = MSG_SET_DONE;

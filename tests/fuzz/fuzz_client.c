@@ -223,15 +223,13 @@ ask_more(struct client_script *s)
     Psd__Checkpoint checkpoint = PSD__CHECKPOINT__INIT;
     Psd__Restore restore = PSD__RESTORE__INIT;
     Psd__Evict evict = PSD__EVICT__INIT;
+    Psd__Drop drop = PSD__DROP__INIT;
     const struct {
         enum msg_type type;
         const ProtobufCMessage *message;
-    } asks[] = {{MSG_QUERY, &query.base},
-                {MSG_SAVE, &save.base},
-                {MSG_CHECKPOINT, &checkpoint.base},
-                {MSG_RESTORE, &restore.base},
-                {MSG_EVICT, &evict.base}};
-    uint8_t how = bytes_one(&s->in), which = how & 128 ? 4 : how / 2 % 4;
+    } asks[] = {{MSG_QUERY, &query.base},     {MSG_SAVE, &save.base},   {MSG_CHECKPOINT, &checkpoint.base},
+                {MSG_RESTORE, &restore.base}, {MSG_EVICT, &evict.base}, {MSG_DROP, &drop.base}};
+    uint8_t how = bytes_one(&s->in), which = how & 128 ? 4 + (how >= 240) : how / 2 % 4;
     struct world_op *o = new_op(s);
     struct ps_error e = {0};
 
@@ -242,7 +240,7 @@ ask_more(struct client_script *s)
         return;
     }
     query.kind = PSD__QUERY_KIND__DEFINITIONS;
-    query.job = checkpoint.job = evict.job = (char *)"job";
+    query.job = checkpoint.job = evict.job = drop.job = (char *)"job";
     checkpoint.dir = restore.dir = (char *)"/there";
     checkpoint.at_clock = how & 64;
     restore.check = how & 64;

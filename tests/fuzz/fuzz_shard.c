@@ -67,14 +67,16 @@ fuzz_shard_crash(struct shard_script *s)
     world_crash(&s->world);
 }
 
-/* An operator ends a worker or the shard; or a worker says what it trains. */
+/* An operator ends a worker, a job or the shard; or a worker says what it trains. */
 static void
 end_something(struct shard_script *s)
 {
     Psd__Drain m = PSD__DRAIN__INIT;
     uint8_t how = bytes_one(&s->in);
 
-    if (how >= 64 && how < 128)
+    if (how < 40)
+        script_drop(s);
+    else if (how >= 64 && how < 128)
         script_define(s);
     if (how < 128)
         return;

@@ -5,6 +5,7 @@
 
 #include "common/core/cluster/placement.h"
 #include "common/core/model/initializer.h"
+#include "server/core/durability/drop_erase.h"
 #include "tests/fuzz/shard_world.h"
 
 /* ---- Waiting requests ---- */
@@ -60,6 +61,30 @@ saves_asked(const struct shard_world *w, const struct connection *c)
     return n;
 }
 
+struct drops_asked {
+    const struct connection *c;
+    uint32_t n;
+};
+
+static bool
+count_drop(void *arg, const struct connection *c, uint64_t since_ms)
+{
+    struct drops_asked *asked = arg;
+
+    (void)since_ms;
+    asked->n += asked->c == c;
+    return true;
+}
+
+static uint32_t
+drops_asked(const struct shard_world *w, const struct connection *c)
+{
+    struct drops_asked asked = {.c = c};
+
+    drop_erase_each(w->shard, count_drop, &asked);
+    return asked.n;
+}
+
 static void
 check_conn(const struct shard_world *w, const struct world_conn *at)
 {
@@ -72,7 +97,7 @@ check_conn(const struct shard_world *w, const struct world_conn *at)
     ps_assert(c->session == NULL || c->session->connection == c);
     ps_assert(!at->ended || (c->parked_len == 0 && c->declares_len == 0));
     ps_assert(!at->ended || c->rendezvous_request == 0);
-    requests = c->parked_len + c->declares_len + saves_asked(w, c) + (c->rendezvous_request != 0);
+    requests = c->parked_len + c->declares_len + saves_asked(w, c) + drops_asked(w, c) + (c->rendezvous_request != 0);
     DL_FOREACH2 (c->parked, p, parked_next)
         ps_assert(at->wild || is_asked(&at->requests, p->request));
     seqs = check_pending(at, c) + c->durable_acks_len;
@@ -174,9 +199,9 @@ check_job(struct job *job)
     return barriers;
 }
 
-/* Each use of a definition is a variable's. */
+/* Each use of a definition is a variable's, of so many. */
 static void
-check_definitions(const struct shard *s)
+check_definitions(const struct shard *s, uint64_t variables)
 {
     const struct variable_definition *d;
     uint64_t uses = 0;
@@ -185,7 +210,7 @@ check_definitions(const struct shard *s)
         ps_assert(d->uses > 0 && d->table == &s->definitions && d->numbers > 0);
         uses += d->uses;
     }
-    ps_assert(uses == s->variables_len);
+    ps_assert(uses == variables);
 }
 
 static void
@@ -193,31 +218,35 @@ check_counts(const struct shard *s, const struct job *job)
 {
     const struct variable *v;
     const struct pull *p;
-    uint64_t firsts = 0, pulls = 0;
+    uint64_t firsts = 0, pulls = 0, blocks = 0;
 
-    for (v = job->variables; v != NULL; v = v->hh.next)
+    for (v = job->variables; v != NULL; v = v->hh.next) {
         firsts += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
+        blocks += v->ready;
+    }
     DL_FOREACH (job->pulls, p)
         pulls++;
-    ps_assert(job->firsts == firsts && job->pulls_len == pulls);
+    ps_assert(job->firsts == firsts && job->pulls_len == pulls && job->blocks == blocks);
 }
 
 static void
 check_variables(const struct shard *s)
 {
-    uint64_t ready = 0, gather_bytes = 0;
+    uint64_t ready = 0, gather_bytes = 0, variables = 0, dropped = 0;
+    const struct variable *v;
 
-    for (uint32_t id = 1; id <= s->variables_len; id++) {
-        const struct variable *v = s->variables[id];
-
-        ps_assert(v->id == id && v->ready <= v->count && !v->marked);
+    for (v = variable_table_from(&s->variables, 1); v != NULL; v = variable_table_from(&s->variables, v->id + 1)) {
+        ps_assert(v->ready <= v->count && !v->marked && v->id < s->variables.next);
         ready += v->ready;
-        gather_bytes += variable_gather_bytes(s, v);
+        gather_bytes += v->dropped ? 0 : variable_gather_bytes(s, v);
+        variables += !v->dropped;
+        dropped += v->dropped;
     }
-    ps_assert(s->blocks == ready && s->gather_bytes == gather_bytes);
-    check_definitions(s);
+    ps_assert(s->blocks == ready && s->gather_bytes == gather_bytes && s->variables_len == variables);
+    check_definitions(s, variables + dropped);
     for (uint32_t id = 1; id <= s->jobs_len; id++)
-        check_counts(s, s->jobs_by_id[id]);
+        if (s->jobs_by_id[id] != NULL)
+            check_counts(s, s->jobs_by_id[id]);
 }
 
 void
@@ -228,7 +257,7 @@ check_turn(struct shard_world *w)
 
     ps_assert(!shard_dirty(s) && !s->broken);
     for (uint32_t id = 1; id <= s->jobs_len; id++)
-        barriers += check_job(s->jobs_by_id[id]);
+        barriers += s->jobs_by_id[id] != NULL ? check_job(s->jobs_by_id[id]) : 0;
     ps_assert(s->barriers_len == barriers);
     check_variables(s);
     check_conns(w);
@@ -243,7 +272,7 @@ check_empty(struct shard_world *w)
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
         const struct job *job = s->jobs_by_id[id];
 
-        ps_assert(job->pulls == NULL && (s->draining || job->live == 0));
+        ps_assert(job == NULL || (job->pulls == NULL && (s->draining || job->live == 0)));
     }
     ps_assert(s->draining || shard_next_time(s) == UINT64_MAX);
 }
@@ -328,6 +357,7 @@ compare_job(const struct job *a, const struct job *b, uint64_t boot)
 static void
 compare_variable(const struct variable *a, const struct variable *b)
 {
+    ps_assert(b != NULL && a->dropped == b->dropped && a->first == b->first);
     ps_assert(same_text(a->name, b->name) && same_text(a->job->name, b->job->name));
     ps_assert(wire_declare_equal(a->def->declare, b->def->declare) && a->start == b->start && a->bytes == b->bytes);
     ps_assert(optimizer_equal(&a->def->optimizer, &b->def->optimizer) && a->def->key_len == b->def->key_len);
@@ -340,19 +370,26 @@ compare_variable(const struct variable *a, const struct variable *b)
 static void
 shard_check_compare(const struct shard *a, const struct shard *b)
 {
-    ps_assert(a->boot == b->boot && a->jobs_len == b->jobs_len && a->variables_len == b->variables_len);
+    const struct variable *v;
+
+    ps_assert(a->boot == b->boot && a->jobs_len >= b->jobs_len && a->variables_len == b->variables_len);
+    ps_assert(a->variables.next >= b->variables.next && a->ordinals.end == b->ordinals.end);
     ps_assert(a->blocks == b->blocks && a->data_bytes == b->data_bytes && a->promised_bytes == b->promised_bytes);
     ps_assert(a->gather_bytes == b->gather_bytes && a->sessions_len == b->sessions_len);
-    for (uint32_t id = 1; id <= a->jobs_len; id++)
-        compare_job(a->jobs_by_id[id], b->jobs_by_id[id], a->boot);
-    for (uint32_t id = 1; id <= a->variables_len; id++)
-        compare_variable(a->variables[id], b->variables[id]);
+    for (uint32_t id = 1; id <= a->jobs_len; id++) {
+        ps_assert((a->jobs_by_id[id] == NULL) == (id > b->jobs_len || b->jobs_by_id[id] == NULL));
+        if (a->jobs_by_id[id] != NULL)
+            compare_job(a->jobs_by_id[id], b->jobs_by_id[id], a->boot);
+    }
+    for (v = variable_table_from(&a->variables, 1); v != NULL; v = variable_table_from(&a->variables, v->id + 1))
+        compare_variable(v, variable_table_get(&b->variables, v->id));
 }
 
 /* Between turns: a second shard only reads. */
 void
 check_store(struct shard_world *w)
 {
+    const struct variable *v;
     struct shard *twin;
     struct store_snapshot *snap;
     struct ps_error e;
@@ -363,8 +400,9 @@ check_store(struct shard_world *w)
     shard_check_compare(w->shard, twin);
     shard_free(twin);
     ps_assert(w->store->ops->snapshot_ref(w->store, &snap) == PS_OK);
-    for (uint32_t id = 1; id <= w->shard->variables_len; id++)
-        for (uint64_t i = 0; i < w->shard->variables[id]->ready; i++)
-            check_block(w, w->shard->variables[id], i, snap);
+    for (v = variable_table_from(&w->shard->variables, 1); v != NULL;
+         v = variable_table_from(&w->shard->variables, v->id + 1))
+        for (uint64_t i = 0; i < v->ready; i++)
+            check_block(w, v, i, snap);
     w->store->ops->snapshot_unref(w->store, snap);
 }

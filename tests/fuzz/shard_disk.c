@@ -86,6 +86,8 @@ begin_save(struct shard_world *w, struct shard_save *save)
     d->save = save;
     while (more)
         ps_assert(durable_begin_save(&d->durable, save->boot, &more) == PS_OK);
+    for (more = true; more;)
+        ps_assert(durable_sweep(&d->durable, save, &more) == PS_OK);
 }
 
 static void
@@ -187,6 +189,7 @@ open_durable(struct shard_world *w)
 {
     struct ps_error e;
 
+    durable_close(&w->disk.durable);
     ps_assert(durable_open(&w->disk.durable, w->disk.store, w->config.cluster, w->config.shard, w->config.shards, 9,
                            &e) == PS_OK);
     w->config.saved = w->disk.durable.manifest.save;
@@ -228,6 +231,7 @@ disk_end(struct shard_world *w)
     if (w->disk.store == NULL)
         return;
     disk_detach(w);
+    durable_close(&w->disk.durable);
     w->disk.store->ops->close(w->disk.store);
 }
 

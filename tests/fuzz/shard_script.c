@@ -217,9 +217,9 @@ some_blocks(struct shard_script *s, struct some_blocks *out)
 
     *out = (struct some_blocks){.n = 1 + (how < 128 ? 0 : how % MEMBERS_MAX)};
     for (size_t i = 0; i < out->n; i++) {
-        uint32_t id = 1 + bytes_below(&s->in, MAX(MIN(shard->variables_len, 255u), 1u) + (how >= 250));
+        uint32_t id = 1 + bytes_below(&s->in, MAX(MIN(MAX(shard->variables.next, 1u) - 1, 255u), 1u) + (how >= 250));
         uint32_t block = bytes_one(&s->in);
-        const struct variable *v = id <= shard->variables_len ? shard->variables[id] : NULL;
+        const struct variable *v = variable_find(shard, id);
 
         if (v != NULL && v->count > 0 && how < 252)
             block = (uint32_t)placement_nth(v->start, s->world.config.shard, s->world.config.shards, block % v->count);
@@ -498,6 +498,22 @@ script_define(struct shard_script *s)
     m.field = list;
     m.again = how >> 6 & 1;
     script_send(s, c, (struct world_frame){.type = MSG_DEFINE, .asks = true}, &m.base);
+}
+
+void
+script_drop(struct shard_script *s)
+{
+    static const char *const patterns[] = {"", "", "*", "v1*", "v3"};
+    struct world_conn *c = script_conn(s);
+    char name[2] = {(char)('a' + bytes_below(&s->in, SCRIPT_JOBS)), '\0'};
+    uint8_t how = bytes_one(&s->in);
+    Psd__Drop m = PSD__DROP__INIT;
+
+    m.job = name;
+    m.variables = (char *)(uintptr_t)patterns[how % ARRAY_LEN(patterns)];
+    m.force = how & 0x80;
+    m.check = how & 0x40;
+    script_send(s, c, (struct world_frame){.type = MSG_DROP, .asks = true}, &m.base);
 }
 
 /* Groups of two, of which one is of another cluster. A request is refused, or answered in time: no two of an index, no

@@ -284,7 +284,7 @@ enum ps_err core_set(struct core *c, const struct ps_setting *setting, struct co
 /* Done when the shard has announced that it stops and the connection has ended. */
 enum ps_err core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 
-/* Any other message that one shard answers (QUERY, SAVE, CHECKPOINT, RESTORE; the last from observers only), as
+/* Any other message that one shard answers (QUERY, SAVE, CHECKPOINT; and from observers only RESTORE, EVICT, DROP), as
  * wire_check.c wants it; copied. core_op_answer() is the answer's metadata. */
 enum ps_err core_ask(struct core *c, uint32_t shard, enum msg_type type, const ProtobufCMessage *message,
                      struct core_op **op, struct ps_error *e) PS_MUST_USE;

@@ -356,7 +356,8 @@ struct inbox_row {
     X(RESTORE_DONE, .keep = inbox_answer_kept)                                                                         \
     X(MET, .take = NULL)                                                                                               \
     X(EVICTED, .keep = inbox_answer_kept)                                                                              \
-    X(DEFINED, .take = definition_taken)
+    X(DEFINED, .take = definition_taken)                                                                               \
+    X(DROPPED, .keep = inbox_answer_kept)
 
 static const struct inbox_row inbox_rows[MSG_TYPE_MAX] = {
 #define X(id, ...) [MSG_##id] = {__VA_ARGS__},

@@ -25,8 +25,7 @@ attached_var(struct core *c, struct shard_link *l, const struct request *p, stru
 static void
 var_known(struct shard_link *l, struct core_var *v)
 {
-    v->shard[l->shard].id = l->msg.u.declared->var;
-    v->shard[l->shard].known = true;
+    var_learn_id(v, l->shard, l->msg.u.declared->var);
 }
 
 static void

@@ -158,7 +158,7 @@ core_ask(struct core *c, uint32_t shard, enum msg_type type, const ProtobufCMess
     enum ps_err err;
 
     ps_assert(type == MSG_QUERY || type == MSG_SAVE || type == MSG_CHECKPOINT || type == MSG_RESTORE ||
-              type == MSG_EVICT);
+              type == MSG_EVICT || type == MSG_DROP);
     if ((err = op_may_start(c, e)) != PS_OK)
         return err;
     if (shard >= c->config.shards)
@@ -168,6 +168,8 @@ core_ask(struct core *c, uint32_t shard, enum msg_type type, const ProtobufCMess
                        "a worker's connection ends when its shard restores: only an observer may ask");
     if (type == MSG_EVICT && !c->config.observer)
         return ps_fail(e, PS_ERR_INVALID, "only an observer may end a worker's session");
+    if (type == MSG_DROP && !c->config.observer)
+        return ps_fail(e, PS_ERR_INVALID, "only an observer may drop a job or its variables");
     if ((op = op_new(c, OP_OTHER)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to ask a shard");
     op->ask_type = type;

@@ -42,6 +42,7 @@ shard_link_error_final(enum ps_err code)
     case PS_ERR_SEQUENCE:
     case PS_ERR_UNSUPPORTED:
     case PS_ERR_DENIED:
+    case PS_ERR_DROPPED:
         return true;
     default:
         return false;
@@ -117,6 +118,7 @@ shard_link_connected(struct core *c, struct shard_link *l)
     hello.shard = l->shard;
     hello.shards = k->shards;
     hello.agent = (char *)k->agent;
+    hello.codes = PS_ERR_COUNT - 1;
     hello.role = k->observer ? PSD__ROLE__OBSERVER : PSD__ROLE__WORKER;
     if (!k->observer) {
         hello_fill_job(c, &job, &age);
@@ -124,6 +126,7 @@ shard_link_connected(struct core *c, struct shard_link *l)
         hello.task = k->task;
         hello.incarnation = k->incarnation;
         hello.resume = l->joined;
+        hello.boot = l->joined ? l->boot : 0;
         hello.lease_ms = k->lease_ms;
         hello.acked_through = l->window.acked_through;
         own_metrics_name(c, l, &hello);

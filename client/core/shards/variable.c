@@ -246,16 +246,32 @@ variables_first_shard(const struct variables *t, const char *name)
     return placement_shard(placement_start(t->job, name, t->shards), 0, t->shards);
 }
 
+static void
+var_forget_versions(struct core_var *v, uint32_t shard)
+{
+    for (uint64_t i = 0; i < v->shard[shard].blocks; i++)
+        v->seen[var_nth_block(v, shard, i)] = 0;
+}
+
+void
+var_learn_id(struct core_var *v, uint32_t shard, uint32_t id)
+{
+    struct var_shard *s = &v->shard[shard];
+
+    if (s->known && s->id != id)
+        var_forget_versions(v, shard);
+    s->id = id;
+    s->known = true;
+}
+
 void
 variables_forget(struct variables *t, uint32_t shard)
 {
     struct core_var *v;
-    uint64_t i;
 
     for (v = t->first; v != NULL; v = v->hh.next) {
         v->shard[shard].known = false;
-        for (i = 0; i < v->shard[shard].blocks; i++)
-            v->seen[var_nth_block(v, shard, i)] = 0;
+        var_forget_versions(v, shard);
     }
 }
 

@@ -66,6 +66,10 @@ void variables_remove(struct variables *t, struct core_var *v);
 /* The shard of block 0, which depends on names alone: an attach asks there first. */
 uint32_t variables_first_shard(const struct variables *t, const char *name);
 
+/* The shard calls the variable by this id. Another one than before: the variable was dropped there, and this is a new
+ * one, of which nothing was seen. */
+void var_learn_id(struct core_var *v, uint32_t shard, uint32_t id);
+
 /* The shard lost data: its ids and the versions of its blocks are no longer known. */
 void variables_forget(struct variables *t, uint32_t shard);
 

@@ -208,6 +208,55 @@ struct ps_evict_report {
 PS_API enum ps_err ps_client_evict(ps_client *client, uint32_t shard, const char *job, uint32_t task, int timeout_ms,
                                    struct ps_evict_report *report, struct ps_error *error) PS_MUST_USE;
 
+/* What is to be dropped.
+ * Since: 0.1 */
+struct ps_drop {
+    const char *job;       /* NULL: the client's own */
+    const char *variables; /* of its variables those with these names, * for any characters and ? for one; NULL: the job
+                              with all that belongs to it */
+    int force;             /* also while workers are live: their sessions end with PS_ERR_DROPPED */
+    int check;             /* change nothing, only say what would go */
+};
+
+/* What went, or would go, of one shard.
+ * Since: 0.1 */
+struct ps_drop_report {
+    int found;          /* the shard has such a job, or had it until now */
+    uint64_t first;     /* variables whose first block is there: over all shards each counts once */
+    uint64_t variables; /* that have a block there, */
+    uint64_t blocks;    /* how many blocks these are, */
+    uint64_t bytes;     /* and their weights and slots */
+    uint64_t workers;   /* that were live, */
+    uint64_t connected; /* and of them connected */
+    int kept;           /* a save that runs still reads what was dropped: its memory comes back when it has ended */
+};
+
+/* Drop a job, or variables of it, on one shard: their values and what belongs to them are no more. For observers only.
+ *
+ * Returns when their memory is free for others. It survives kill -9, and is in saves and the redo log; a checkpoint
+ * that was made before brings the job back when it is restored. A job that is declared under the name afterwards is a
+ * new one, and may have other options. Clients that still have the old one get PS_ERR_DROPPED: workers at once, or when
+ * their process connects again, and observers when they pull.
+ *
+ * Not atomic over the shards: ask all of them. Again is the same as once: a shard that has no such job says so (found).
+ * More variables than a shard drops at once go in several steps, so a call that fails may have dropped some.
+ *
+ * Parameters:
+ *   drop    what; copied
+ *   report  what went; may be NULL
+ * Errors:
+ *   PS_ERR_BUSY       workers of the job are live, or the shard restores a checkpoint
+ *   PS_ERR_INVALID    no such shard, a name that is not valid, a client that is no observer, or NULL
+ *   PS_ERR_FULL       the shard has no room to write down what is dropped
+ *   PS_ERR_DENIED     the token may not do this
+ *   PS_ERR_TIMEOUT    the shard did not answer in time: it has dropped it, or not; call again
+ *   PS_ERR_CANCELLED  ps_client_interrupt()
+ *   PS_ERR_NOMEM      no memory
+ *   (session)         what ended the session; PROTOCOL: the shard's psd is older than this message
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_drop(ps_client *client, uint32_t shard, const struct ps_drop *drop, int timeout_ms,
+                                  struct ps_drop_report *report, struct ps_error *error) PS_MUST_USE;
+
 /* For a handler of signals, or another thread: end the call that the client waits in, with PS_ERR_CANCELLED.
  *
  * So ends every later one that would wait. A checkpoint that was begun is removed, a save or a restore that a shard has

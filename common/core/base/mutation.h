@@ -44,6 +44,10 @@
     X(RATE_NOT_KEPT,        "a learning rate that was set is gone with the next start")                                \
     X(BEGIN_NOT_KEPT,       "where a schedule that was set has begun is gone with the next start")                     \
     X(BOUND_NOT_KEPT,       "a bound or an age policy that was set is gone with the next start")                       \
+    /* drops */                                                                                                        \
+    X(DROP_NOT_KEPT,        "a job that was dropped is there again with the next start")                               \
+    X(DROPPED_NOT_SWEPT,    "blocks of dropped variables stay in the durable store")                                   \
+    X(DROP_NOT_LOGGED,      "a job that was dropped is there again after power loss")                                  \
     /* saves */                                                                                                        \
     X(PASSED_WHEN_HANDED,   "a save lets go of a block when the saver asks for it, not when it has read it")           \
     X(INSTANT_OVERWRITTEN,  "an update during a save writes over the value of the save's instant")                     \

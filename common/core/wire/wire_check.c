@@ -452,6 +452,14 @@ wire_check_evict(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 }
 
 enum ps_err
+wire_check_drop(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    (void)arena;
+    TRY(rule_name(e, "drop.job", msg->u.drop->job, 1, WIRE_NAME_MAX));
+    return rule_name(e, "drop.variables", msg->u.drop->variables, 0, WIRE_NAME_MAX);
+}
+
+enum ps_err
 wire_check_evicted(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 {
     (void)arena;

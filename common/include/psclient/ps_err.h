@@ -53,7 +53,8 @@ extern "C" {
     X(NOT_DURABLE,     33, "the push was applied, but could not be written to disk")                      \
     X(RESTORED,        34, "the shard was restored from a checkpoint")                                    \
     X(TLS,             35, "the two sides could not agree on TLS")                                   \
-    X(DENIED,          36, "no token, or not one that may do this")
+    X(DENIED,          36, "no token, or not one that may do this")                                       \
+    X(DROPPED,         37, "the job or variable was dropped")
 /* clang-format on */
 
 /* What a call ended with.

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "server/core/durability/drop_ids.h"
 #include "server/core/sessions/session_load.h"
 #include "server/core/sessions/traffic_kept.h"
 #include "server/core/shard_state.h"
@@ -16,8 +17,8 @@ catalog_load_rows(struct shard *s, struct ps_error *e)
 
     if (s->jobs_by_id == NULL && (s->jobs_by_id = calloc(SHARD_JOBS_MAX + 1, sizeof(struct job *))) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for jobs");
-    if (!variables_grow(s, 0))
-        return ps_fail(e, PS_ERR_NOMEM, "no memory for variables");
+    if ((err = drop_ids_load(s)) != PS_OK)
+        return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
     if ((err = s->store->ops->each_row(s->store, STORE_JOBS, job_load, &l)) != PS_OK || l.err != PS_OK)
         goto out;
     err = s->store->ops->each_row(s->store, STORE_VARS, variable_load, &l);
@@ -31,17 +32,16 @@ static enum ps_err
 catalog_load_blocks(struct shard *s, struct ps_error *e)
 {
     struct row_load l = {.s = s, .e = e};
+    struct variable *v;
     enum ps_err err = s->store->ops->each_head(s->store, block_load, &l);
 
     if (l.err != PS_OK)
         return l.err;
     if (err != PS_OK)
         return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
-    for (uint32_t id = 1; id <= s->variables_len; id++) {
-        struct variable *v = s->variables[id];
-
+    VARIABLE_EACH (s, v) {
         if (!v->kind->loaded(v)) {
-            row_load_stop(&l, PS_ERR_IO, "the blocks of variable", id);
+            row_load_stop(&l, PS_ERR_IO, "the blocks of variable", v->id);
             return l.err;
         }
         block_want(s, v);
@@ -56,6 +56,7 @@ catalog_load(struct shard *s, struct ps_error *e)
 
     if ((err = catalog_load_rows(s, e)) != PS_OK || (err = session_load_all(s, e)) != PS_OK)
         return err;
+    drop_number_rows(s);
     return catalog_load_blocks(s, e);
 }
 
@@ -67,13 +68,32 @@ catalog_free_job(struct shard *s, struct job *job)
 
     HASH_ITER (hh, job->variables, v, next)
         HASH_DEL(job->variables, v);
-    HASH_DEL(s->jobs, job);
+    if (job->dropped)
+        DL_DELETE2(s->drops.jobs, job, dropped_prev, dropped_next);
+    else
+        HASH_DEL(s->jobs, job);
     pull_end_job(s, job, PS_OK, NULL);
     sync_step_free_all(s, job);
     barrier_free_all(s, job);
     for (uint32_t i = roster_next(&job->there, 0); i != ROSTER_END; i = roster_next(&job->there, i + 1))
         session_free(s, job->sessions[i]);
     job_free(job);
+}
+
+static void
+catalog_free_variables(struct shard *s)
+{
+    struct variable *v, *next;
+
+    for (v = variable_table_from(&s->variables, 1); v != NULL; v = next) {
+        next = variable_table_from(&s->variables, v->id + 1);
+        variable_free(v);
+    }
+    variable_table_finish(&s->variables);
+    ordinals_finish(&s->ordinals);
+    s->work = s->drops.variables = NULL;
+    s->variables_len = 0;
+    s->unnumbered = 0;
 }
 
 void
@@ -83,15 +103,12 @@ catalog_free(struct shard *s)
 
     HASH_ITER (hh, s->jobs, job, next)
         catalog_free_job(s, job);
-    for (uint32_t id = 1; id <= s->variables_len; id++)
-        variable_free(s->variables[id]);
-    free(s->variables);
+    DL_FOREACH_SAFE2 (s->drops.jobs, job, next, dropped_next)
+        catalog_free_job(s, job);
+    catalog_free_variables(s);
     free(s->jobs_by_id);
-    s->variables = NULL;
     s->jobs_by_id = NULL;
-    s->variables_len = s->variables_size = s->jobs_len = 0;
-    s->work = NULL;
-    s->ordinals = 0;
+    s->jobs_len = s->jobs_next = 0;
     s->data_bytes = s->promised_bytes = s->blocks = s->gather_bytes = s->sessions_len = s->barriers_len = 0;
     save_unload(s);
 }

@@ -7,6 +7,7 @@
 #include "common/core/base/mutation.h"
 #include "common/core/model/layout.h"
 #include "proto/store.pb-c.h"
+#include "server/core/durability/identity.h"
 #include "server/core/store/metadata_rows.h"
 
 #define ERASE_MAX 1024 /* values that one transaction erases */
@@ -18,7 +19,7 @@ put_manifest(struct durable *d, const char *name, const struct durable_manifest 
 {
     Psd__ManifestRow row = PSD__MANIFEST_ROW__INIT;
 
-    row.format = DURABLE_FORMAT;
+    row.format = m->drops ? DURABLE_FORMAT_DROPS : DURABLE_FORMAT;
     row.generation = m->generation;
     row.save = m->save;
     row.boot = m->boot;
@@ -60,6 +61,9 @@ durable_next_txn(struct durable *d)
     d->manifest = d->txn.manifest;
     d->redo_first = MAX(d->redo_first, d->manifest.redo);
     d->redo_next = MAX(d->redo_next, d->manifest.redo);
+    d->sweep.needed = d->txn.rows_gone;
+    d->sweep.rows_len = d->txn.rows_len;
+    d->sweep.rows_hash = d->txn.rows_hash;
     d->saving = false;
 }
 
@@ -153,7 +157,7 @@ durable_cut(struct durable *d, bool *more)
     enum ps_err err = erase_some(d, &x, NULL);
 
     *more = err == PS_OK && x.more;
-    return err;
+    return err == PS_OK && !*more && !d->saving ? durable_sweep(d, NULL, more) : err;
 }
 
 static uint8_t
@@ -312,6 +316,7 @@ erase_stale(struct durable *d, enum store_table table, const struct shard_save *
 
     if (err == PS_OK && x.nomem)
         err = PS_ERR_NOMEM;
+    d->txn.rows_gone |= table == STORE_VARS && x.len > 0;
     for (size_t i = 0; i < x.len; i++) {
         if (err == PS_OK)
             err = d->store->ops->row_erase(d->store, table, x.keys[i]);
@@ -347,13 +352,16 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
     for (enum store_table table = STORE_JOBS; table < STORE_TABLES && err == PS_OK; table++)
         err = replace_rows(d, save, table);
     d->txn.finishes = true;
+    d->txn.rows_len = SIZE_MAX;
+    d->txn.rows_hash = durable_sweep_hash(save, &d->txn.rows_len);
     d->txn.manifest = (struct durable_manifest){.save = save->number,
                                                 .boot = save->boot,
                                                 .redo = MUTATION(LOG_NOT_CUT) ? d->redo_first : save->redo,
                                                 .blocks = save->blocks,
                                                 .bytes = save->bytes,
                                                 .unix_ms = unix_ms,
-                                                .generation = durable_staging_table(d)};
+                                                .generation = durable_staging_table(d),
+                                                .drops = save->format == SHARD_FORMAT_DROPS};
     if (err == PS_OK)
         err = put_manifest(d, durable_manifest_name, &d->txn.manifest);
     /* The save that counted until now lies where the next one is staged. */

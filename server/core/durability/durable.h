@@ -8,9 +8,9 @@
  *     facts (metadata_rows.h)     "durable": the identity; "manifest": without it there is no save; "staged": of which
  *                                 boot the blocks of generation 1 - g are
  *
- * A save: durable_begin_save(), then transactions of at most DURABLE_TXN_MAX that stage blocks (and take pieces of the
- * redo log that wait meanwhile), and a last one with manifest and rows. Complete or absent: a start discards what no
- * manifest names.
+ * A save: durable_begin_save() and durable_sweep(), then transactions of at most DURABLE_TXN_MAX that stage blocks (and
+ * take pieces of the redo log that wait meanwhile), and a last one with manifest and rows. Complete or absent: a start
+ * discards what no manifest names.
  *
  * A staged block whose version and clock are those that already lie there is not written again: within one boot these
  * two identify what a block holds. In another boot the same version may come again with other values, so what was
@@ -24,8 +24,9 @@
 #include "server/core/store/store.h"
 #include "server/core/turn/shard_types.h"
 
-#define DURABLE_FORMAT  2
-#define DURABLE_TXN_MAX (64 * MIB)
+#define DURABLE_FORMAT       2
+#define DURABLE_FORMAT_DROPS 3 /* of a save whose live data had SHARD_FORMAT_DROPS */
+#define DURABLE_TXN_MAX      (64 * MIB)
 
 /* The manifest's contents; save 0: there is none. */
 struct durable_manifest {
@@ -35,6 +36,7 @@ struct durable_manifest {
     uint64_t blocks, bytes;
     uint64_t unix_ms;
     uint8_t generation;
+    bool drops; /* the live data had the format SHARD_FORMAT_DROPS */
 };
 
 /* What the open transaction will have done. */
@@ -43,6 +45,21 @@ struct durable_txn {
     uint64_t redo_next;
     bool finishes;
     struct durable_manifest manifest;
+    bool rows_gone; /* variables of the save before are not in this one */
+    size_t rows_len;
+    uint64_t rows_hash;
+};
+
+/* Blocks of variables that were dropped: durable_sweep(). */
+struct durable_sweep {
+    bool needed; /* generation 1 - g may have some */
+    bool loaded; /* vars: [vars_len] ids, in rising order, of the variables that there are */
+    uint32_t *vars;
+    size_t vars_len;
+    uint64_t of;         /* number of the save that they are of; 0: of the save that counts */
+    struct store_key at; /* how far it has come */
+    size_t rows_len;     /* how many variables the save that counts has, and a hash of their ids */
+    uint64_t rows_hash;
 };
 
 struct durable {
@@ -59,6 +76,7 @@ struct durable {
     uint64_t staged;      /* blocks of that save */
     uint64_t staged_boot; /* of what lies under generation 1 - g; 0: nothing does */
     struct durable_txn txn;
+    struct durable_sweep sweep;
 };
 
 extern const char *const durable_manifest_name, *const durable_staged_name; /* facts */
@@ -69,6 +87,9 @@ extern const char *const durable_manifest_name, *const durable_staged_name; /* f
 enum ps_err durable_open(struct durable *d, struct store *store, const char *cluster, uint32_t shard, uint32_t shards,
                          uint64_t id, struct ps_error *e) PS_MUST_USE;
 
+/* Frees what it keeps in memory; the store is the caller's. Accepts a zeroed one. */
+void durable_close(struct durable *d);
+
 /* ---- Writing (durable.c): one transaction at a time, from one thread ---- */
 
 enum ps_err durable_begin(struct durable *d, uint64_t bytes) PS_MUST_USE; /* at most DURABLE_TXN_MAX */
@@ -78,6 +99,14 @@ void durable_abort(struct durable *d);
 /* A save of this boot begins, or begins again. Erases what another boot has staged, a transaction's worth at most:
  * *more, call again. Begins and commits by itself. */
 enum ps_err durable_begin_save(struct durable *d, uint64_t boot, bool *more) PS_MUST_USE;
+
+/* durable_sweep.c. The save has no blocks but of its own variables: where it is to be staged, those of others are
+ * erased, a transaction's worth at most: *more, call again. After durable_begin_save(), before anything is staged. save
+ * NULL: between saves, those that the save that counts has no variables for. Begins and commits by itself. */
+enum ps_err durable_sweep(struct durable *d, const struct shard_save *save, bool *more) PS_MUST_USE;
+
+/* A hash of the ids of a save's first *len variables; *len: how many there are of these. */
+uint64_t durable_sweep_hash(const struct shard_save *save, size_t *len);
 
 /* Within a transaction. A block of that save, each once; key: where it lies in the live store. *written: bytes that
  * this took, 0 when it was there.
@@ -96,7 +125,8 @@ enum ps_err durable_redo(struct durable *d, uint64_t number, struct span piece) 
  * other generation. After the commit, d->manifest is this save's. */
 enum ps_err durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_ms) PS_MUST_USE;
 
-/* Erase leftovers of the redo log, a transaction's worth at most. *more: call again. Begins and commits by itself. */
+/* Erase leftovers of the redo log, then of variables that were dropped, a transaction's worth at most. *more: call
+ * again. Begins and commits by itself. */
 enum ps_err durable_cut(struct durable *d, bool *more) PS_MUST_USE;
 
 /* ---- Rebuilding (durable_rebuild.c) ---- */

@@ -80,16 +80,17 @@ read_manifest(const struct durable *d, const char *name, struct durable_manifest
     if (m == NULL)
         return PS_OK;
     row = (const Psd__ManifestRow *)m;
-    if (row->format != DURABLE_FORMAT)
+    if (row->format != DURABLE_FORMAT && row->format != DURABLE_FORMAT_DROPS)
         err = ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows format %d",
-                      row->format, DURABLE_FORMAT);
+                      row->format, DURABLE_FORMAT_DROPS);
     *out = (struct durable_manifest){.save = row->save,
                                      .boot = row->boot,
                                      .redo = row->redo,
                                      .blocks = row->blocks,
                                      .bytes = row->bytes,
                                      .unix_ms = row->unix_ms,
-                                     .generation = row->generation != 0};
+                                     .generation = row->generation != 0,
+                                     .drops = row->format == DURABLE_FORMAT_DROPS};
     protobuf_c_message_free_unpacked(m, NULL);
     return err;
 }
@@ -150,5 +151,6 @@ durable_open(struct durable *d, struct store *store, const char *cluster, uint32
         (err = read_manifest(d, durable_staged_name, &staged, e)) != PS_OK)
         return err;
     d->staged_boot = staged.boot;
+    d->sweep.needed = d->manifest.save != 0 || d->staged_boot != 0; /* a process may have ended in the middle of one */
     return find_redo(d, e);
 }

@@ -161,8 +161,11 @@ copy_rows(struct durable_rebuild *r)
 static enum ps_err
 put_identity(struct durable_rebuild *r, uint64_t boot)
 {
-    struct identity live = {
-        .format = SHARD_FORMAT, .cluster = r->d->cluster, .shard = r->d->shard, .shards = r->d->shards, .id = boot};
+    struct identity live = {.format = r->d->manifest.drops ? SHARD_FORMAT_DROPS : SHARD_FORMAT,
+                            .cluster = r->d->cluster,
+                            .shard = r->d->shard,
+                            .shards = r->d->shards,
+                            .id = boot};
     enum ps_err err = durable_rebuild_reserve(r, 2 * STORE_ROW_ROOM);
 
     return err == PS_OK ? identity_put(r->live, identity_live, &live) : err;

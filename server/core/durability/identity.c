@@ -33,9 +33,10 @@ identity_get(struct store *store, const char *name, Psd__ShardRow **out)
 enum ps_err
 identity_check(const Psd__ShardRow *row, const struct identity *wanted, const char *what, struct ps_error *e)
 {
-    if (row->format != wanted->format)
-        return ps_fail(e, PS_ERR_VERSION, "%s has format %u, this psd knows format %u", what, row->format,
-                       wanted->format);
+    uint32_t newest = MAX(wanted->format, wanted->newest);
+
+    if (row->format < wanted->format || row->format > newest)
+        return ps_fail(e, PS_ERR_VERSION, "%s has format %u, this psd knows format %u", what, row->format, newest);
     if (strcmp(row->cluster, wanted->cluster) != 0 || row->shard != wanted->shard || row->shards != wanted->shards)
         return ps_fail(e, PS_ERR_CLUSTER,
                        "%s belongs to shard %u of %u of cluster '%.128s', not to %u of %u of '%.128s'", what,

@@ -8,12 +8,13 @@
 #include "proto/store.pb-c.h"
 #include "server/core/store/store.h"
 
-#define SHARD_FORMAT 2 /* of a live store */
+#define SHARD_FORMAT       2 /* of a live store; an earlier psd reads it */
+#define SHARD_FORMAT_DROPS 3 /* something was dropped: ids and ordinals have gaps */
 
 extern const char *const identity_live, *const identity_durable; /* names */
 
 struct identity {
-    uint32_t format;
+    uint32_t format, newest; /* identity_check(): formats from the one to the other are known; 0: that one */
     const char *cluster;
     uint32_t shard, shards;
     uint64_t id; /* live: the boot of its data; durable: of the environment */

@@ -8,6 +8,7 @@
 #include "common/core/format/checkpoint.h"
 #include "server/core/durability/restore.h"
 #include "server/core/shard_state.h"
+#include "server/core/turn/mismatch.h"
 
 const char *
 restore_job_name(const struct shard_restore *r)
@@ -28,12 +29,12 @@ check_job(struct shard *s, const struct shard_restore *r, struct job **job, stru
     const char *name = restore_job_name(r);
 
     HASH_FIND(hh, s->jobs, name, strlen(name), *job);
-    if (*job == NULL && limit_reached(s, LIMIT_JOBS))
+    if (*job == NULL && (limit_reached(s, LIMIT_JOBS) || job_next_id(s) == 0))
         return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", name);
     if (*job == NULL || wire_job_equal((*job)->options, r->manifest->declared))
         return PS_OK;
     wire_job_differences((*job)->options, r->manifest->declared, text, sizeof text);
-    return ps_fail(e, PS_ERR_MISMATCH, "job '%.64s' is there with %.400s", name, text);
+    return mismatch_refuse(e, name, NULL, "is there with", text);
 }
 
 /* The variable as it would be here, of a job that is to live as long; measured. NULL: no memory. */
@@ -69,7 +70,7 @@ check_variable(struct shard *s, const struct shard_restore *r, const struct job 
     }
     if (there != NULL) {
         wire_declare_differences(there->def->declare, v->declared, text, sizeof text);
-        return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' is there with %.400s", there->name, text);
+        return mismatch_refuse(e, job->name, there->name, "is there with", text);
     }
     if ((imagined = restore_check_variable_new(s, r, v, &of)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for variable '%.64s'", s->config.shard,
@@ -90,6 +91,9 @@ check_room(struct shard *s, const struct need *need, struct ps_error *e)
 
     if (need->variables > s->config.variables_max - MIN(s->variables_len, s->config.variables_max))
         return limit_refuse(s, LIMIT_VARIABLES, e, "no room for %u variables more", need->variables);
+    if (need->variables > s->config.variable_ids_max + 1 - MAX(s->variables.next, 1u))
+        return ps_fail(e, PS_ERR_LIMIT, "shard %u has no ids left for %u variables more", s->config.shard,
+                       need->variables);
     if (need->bytes > free_bytes)
         return ps_fail(e, PS_ERR_FULL, "the checkpoint needs %s on shard %u, which has %s for new variables",
                        units_bytes(need->bytes, &a), s->config.shard, units_bytes(free_bytes, &b));

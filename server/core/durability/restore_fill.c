@@ -58,7 +58,7 @@ restore_fill_current_variable(struct shard *s)
     struct variable *v;
 
     for (; r->variable < r->source->manifest->variables_len; r->variable++, r->index = 0) {
-        v = r->ids[r->variable] != 0 ? s->variables[r->ids[r->variable]] : NULL;
+        v = variable_find(s, r->ids[r->variable]);
         if (v != NULL && r->index < v->count)
             return v;
     }

@@ -56,7 +56,8 @@ restore_rows_load(struct shard *s, struct restore_record *out)
 enum ps_err
 restore_rows_filled(struct shard *s, uint64_t boot)
 {
-    struct identity who = {SHARD_FORMAT, s->cluster, s->config.shard, s->config.shards, boot};
+    struct identity who = {
+        .format = s->format, .cluster = s->cluster, .shard = s->config.shard, .shards = s->config.shards, .id = boot};
     enum ps_err err = identity_put(s->store, identity_live, &who);
 
     return err == PS_OK ? put_restoring(s, s->restore.dir, s->restore.job, s->restore.by, true) : err;
@@ -198,7 +199,7 @@ put_job(struct writer *w, const struct shard_restore *r, uint32_t id, const stru
 }
 
 static enum ps_err
-put_variable(struct writer *w, const struct checkpoint_variable *v, uint32_t id, uint32_t job_id)
+put_variable(struct writer *w, const struct checkpoint_variable *v, uint32_t id, uint64_t ordinal, uint32_t job_id)
 {
     Psd__VariableRow row = PSD__VARIABLE_ROW__INIT;
     enum ps_err err;
@@ -206,36 +207,38 @@ put_variable(struct writer *w, const struct checkpoint_variable *v, uint32_t id,
     row.job = job_id;
     row.declare = v->declared;
     row.optimizer = v->now->optimizer;
+    row.ordinal = ordinal + 1;
     if ((err = writer_room(w)) != PS_OK)
         return err;
     return row_put(w->s, STORE_VARS, id, &row.base, row_to_store);
 }
 
 /* A variable is known here only if one of its blocks is here. */
-static bool
-lies_here(const struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v)
+static uint64_t
+blocks_here(const struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v)
 {
     uint32_t start = placement_start(restore_job_name(r), v->declared->name, s->config.shards);
 
-    return placement_count(start, v->layout.blocks, s->config.shard, s->config.shards) > 0;
+    return placement_count(start, v->layout.blocks, s->config.shard, s->config.shards);
 }
 
 static enum ps_err
 put_variables(struct writer *w, const struct shard_restore *r, const struct job *job, uint32_t job_id)
 {
-    uint32_t next = w->s->variables_len + 1;
+    uint32_t next = MAX(w->s->variables.next, 1u);
     enum ps_err err = PS_OK;
 
     for (size_t i = 0; err == PS_OK && i < r->manifest->variables_len; i++) {
         const struct checkpoint_variable *v = &r->manifest->variables[i];
         struct variable *there = NULL;
+        uint64_t blocks;
 
         if (job != NULL)
             HASH_FIND(hh, job->variables, v->declared->name, strlen(v->declared->name), there);
         if (there != NULL)
-            err = put_variable(w, v, there->id, job_id);
-        else if (lies_here(w->s, r, v))
-            err = put_variable(w, v, next++, job_id);
+            err = put_variable(w, v, there->id, there->first, job_id);
+        else if ((blocks = blocks_here(w->s, r, v)) > 0) /* all is loaded again afterwards, the ordinals as well */
+            err = put_variable(w, v, next++, ordinals_take(&w->s->ordinals, blocks), job_id);
     }
     return err;
 }
@@ -249,7 +252,7 @@ write_all(struct writer *w, const struct shard_restore *r)
     enum ps_err err;
 
     HASH_FIND(hh, w->s->jobs, name, strlen(name), job);
-    job_id = job != NULL ? job->id : w->s->jobs_len + 1;
+    job_id = job != NULL ? job->id : job_next_id(w->s);
     if ((err = writer_room(w)) != PS_OK || (err = put_restoring(w->s, r->dir, r->job, r->by, false)) != PS_OK ||
         (err = put_job(w, r, job_id, job)) != PS_OK || (err = writer_end(w, PS_OK)) != PS_OK ||
         (err = forget_workers(w, job_id)) != PS_OK)

@@ -78,5 +78,6 @@ shard_is_half_restored(const struct shard *s)
 bool
 shard_is_empty(const struct shard *s)
 {
-    return s->jobs_len == 0 && s->restore.state == RESTORE_NONE;
+    return HASH_COUNT(s->jobs) == 0 && s->drops.jobs == NULL && s->variables.next == 0 &&
+           s->restore.state == RESTORE_NONE;
 }

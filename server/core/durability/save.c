@@ -104,6 +104,7 @@ say_begun(struct shard *s)
     ps_assert(save->parts_blocks == save->len);
     out->number = save->job_id == 0 ? save->number : 0;
     out->boot = s->boot;
+    out->format = s->format;
     out->redo = save->redo;
     out->blocks = save->len;
     out->bytes = save->bytes;
@@ -125,7 +126,7 @@ save_take_instant(struct shard *s, const struct job *job, const char *dir)
     enum ps_err err;
 
     save->job_id = job != NULL ? job->id : 0;
-    save->vars = s->variables_len;
+    save->vars = MAX(s->variables.next, 1u) - 1;
     save->looked = 0;
     save->len = job != NULL ? job->blocks : s->blocks;
     save->bytes = job != NULL ? job->data_bytes : s->data_bytes;
@@ -206,8 +207,11 @@ save_prepare(struct shard *s)
     enum ps_err err = PS_OK;
 
     for (uint32_t n = 0; err == PS_OK && n < s->config.save_looks && save->looked < save->vars; n++) {
-        err = save_look_at(s, s->variables[save->looked + 1]);
-        save->looked++;
+        const struct variable *v = variable_table_from(&s->variables, save->looked + 1);
+
+        if (v != NULL && v->id <= save->vars)
+            err = save_look_at(s, v);
+        save->looked = v != NULL ? MIN(v->id, save->vars) : save->vars;
         s->looks++;
     }
     if (err != PS_OK)
@@ -267,7 +271,7 @@ shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, siz
     if (save->state != SAVE_RUNNING || save->copy != NULL)
         return 0;
     while (n < room && save->handed_part < save->parts_len) {
-        struct variable *v = s->variables[save->handed.var];
+        struct variable *v = variable_table_get(&s->variables, save->handed.var);
         struct block_ref ref = v->kind->nth(s, v, save->handed.index);
 
         if (n > 0 && sum + ref.size > bytes)

@@ -91,7 +91,7 @@ struct save {
     /* The one that runs. */
     struct save_request *answering; /* requests that wait for its end; the first one defines it */
     uint32_t job_id;                /* of a checkpoint: its variables alone; 0: all */
-    uint32_t vars;                  /* the greatest id of a variable at the instant */
+    uint32_t vars;                  /* the greatest id of a variable at the instant, or one of before */
     uint32_t looked; /* variables up to this id were looked at, and have their parts and rows; all: it was handed out */
     struct save_changed *variables_changed; /* since the instant: a hash by id */
     struct save_part *parts;                /* [parts_len], in order of id; none is empty */

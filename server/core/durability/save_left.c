@@ -44,9 +44,13 @@ erase_some(struct shard *s, uint32_t n)
     struct save *save = &s->save;
 
     for (uint32_t looked = 0; n > 0 && looked < LOOK_MAX && save_busy(s); looked++) {
-        struct variable *v = s->variables[save->erase.var];
+        struct variable *v = variable_table_from(&s->variables, save->erase.var);
 
-        ps_assert(save->erase.var <= s->variables_len);
+        ps_assert(v != NULL);
+        if (v->id != save->erase.var) { /* which may not be passed */
+            save->erase = (struct save_place){.var = v->id};
+            continue;
+        }
         if (save->erase.index >= v->ready) {
             save->erase = (struct save_place){.var = save->erase.var + 1};
             continue;

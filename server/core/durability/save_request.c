@@ -35,7 +35,7 @@ save_request_add(struct shard *s, const struct save_request *asked, const char *
         r->since_ms = s->now_ms;
         memcpy(r->dir, dir, dir_size);
         DL_APPEND(s->save.waiting, r);
-        s->save.no_room = false; /* values left behind are in its way */
+        s->save.no_room = s->drops.no_room = false; /* what is left to be erased is in its way */
     }
 }
 
@@ -165,6 +165,17 @@ save_request_failed(struct shard *s, struct save_request *list, enum ps_err code
         count_wait(s, r);
     }
     save_request_free(list);
+}
+
+void
+save_request_end_job(struct shard *s, uint32_t job_id, enum ps_err code, const char *text)
+{
+    struct save_request *r, *next, *list = NULL;
+
+    DL_FOREACH_SAFE (s->save.waiting, r, next)
+        if (r->job_id == job_id)
+            save_request_take(s, &list, r);
+    save_request_failed(s, list, code, text);
 }
 
 static bool

@@ -51,6 +51,9 @@ void save_request_free(struct save_request *list);
 /* Give up those of a connection (request 0: all), with an answer, or without (PS_OK). True when there was one. */
 bool save_request_end(struct shard *s, struct connection *c, uint64_t request, enum ps_err code);
 
+/* Checkpoints of a job that wait end with this error; one that runs goes on. */
+void save_request_end_job(struct shard *s, uint32_t job_id, enum ps_err code, const char *text);
+
 /* Blocks are loaded again: look at all of them. */
 void save_request_reload(struct shard *s);
 

@@ -75,7 +75,7 @@ save_rows_add(struct shard *s, const struct variable *v)
 
     if (was != NULL && was->row.data != NULL)
         return save_rows_sink(s, STORE_VARS, (struct span){&key, sizeof key}, was->row);
-    return variable_put(s, v, save_rows_sink);
+    return variable_put_undropped(s, v, save_rows_sink);
 }
 
 /* ---- Where a job's variables stand ---- */

@@ -91,6 +91,13 @@ redo_count(struct shard *s, struct session *session, const struct data_cursor_sp
     metrics->logged = true;
 }
 
+void
+redo_drop(struct shard *s, const struct job *job, const uint32_t *vars, size_t len)
+{
+    if (s->redo.on && !record_add_drop(s->redo.record, job->id, vars, len))
+        turn_fail(s, PS_ERR_NOMEM);
+}
+
 enum ps_err
 redo_row(struct shard *s, enum store_table table, struct span key, struct span value)
 {

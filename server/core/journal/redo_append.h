@@ -14,6 +14,7 @@
 
 struct shard;
 struct block_ref;
+struct job;
 struct session;
 struct data_cursor_span;
 
@@ -51,6 +52,10 @@ void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint
 /* In the last update this worker's data counts. What it has summed up goes along where the log does not have it yet:
  * wherever its data ends in the log, the metrics of all data before are there, too. */
 void redo_count(struct shard *s, struct session *session, const struct data_cursor_span *span);
+
+/* A job was dropped, or these of its variables: [len]. Rows that changed before go first, later ones into the next
+ * record: redo_flush() follows. */
+void redo_drop(struct shard *s, const struct job *job, const uint32_t *vars, size_t len);
 
 struct redo_pushed {
     uint64_t seq, clock;

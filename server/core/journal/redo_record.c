@@ -11,9 +11,11 @@
 #define UPDATE_META 24                                       /* var 4, block 5, scale 4, clock 10 */
 #define TALLY_META  (WIRE_METRICS_MAX * sizeof(double) + 40) /* and a cursor */
 /* Six numbers of at most 11 bytes and a fixed64; a count: two cursors of 24, 4 per update, metrics. */
-#define PUSH_META   (192 + TALLY_META)
-#define ROW_META    16
-#define RECORD_META 64 /* when_clock, and the lengths of packed arrays */
+#define PUSH_META     (192 + TALLY_META)
+#define ROW_META      16
+#define DROP_META     24
+#define DROP_VAR_META 4
+#define RECORD_META   64 /* when_clock, and the lengths of packed arrays */
 
 static bool
 grow_to(void **array, size_t size, size_t item)
@@ -141,10 +143,29 @@ record_add_row(struct redo_record *r, enum store_table table, struct span key, s
     return true;
 }
 
+bool
+record_add_drop(struct redo_record *r, uint32_t job, const uint32_t *vars, size_t len)
+{
+    ps_assert(!r->drops);
+    psd__redo_drop__init(&r->drop);
+    if (len > 0 && (r->drop.var = malloc(len * sizeof *vars)) == NULL)
+        return false;
+    if (len > 0)
+        memcpy(r->drop.var, vars, len * sizeof *vars);
+    r->drop.n_var = len;
+    r->drop.job = job;
+    r->drop_list[0] = &r->drop;
+    r->drops = true;
+    return true;
+}
+
 size_t
 record_meta_max(const struct redo_record *r, uint64_t updates, uint64_t pushes)
 {
-    return RECORD_META + (r->updates + updates) * UPDATE_META + (r->pushes_len + pushes) * PUSH_META + r->rows_bytes;
+    size_t drop = r->drops ? DROP_META + r->drop.n_var * DROP_VAR_META : 0;
+
+    return RECORD_META + (r->updates + updates) * UPDATE_META + (r->pushes_len + pushes) * PUSH_META + r->rows_bytes +
+           drop;
 }
 
 static Psd__RedoCount *
@@ -201,6 +222,8 @@ record_pack(struct redo_record *r, size_t *len)
     m.scale = r->scale;
     m.clock = r->clock;
     m.when_clock = r->when_clock;
+    m.n_drop = r->drops;
+    m.drop = r->drop_list;
     *len = psd__redo_record__get_packed_size(&m);
     if (*len > r->meta_size) {
         if (!grow_to((void **)&r->meta, 2 * *len, 1))
@@ -219,6 +242,9 @@ record_clear(struct redo_record *r)
             pool_give(r->pool, (void *)(uintptr_t)r->gradients[i].data, r->gradients[i].bytes);
     for (size_t i = 0; i < r->rows_len; i++)
         free(r->rows[i].key.data);
+    if (r->drops)
+        free(r->drop.var);
+    r->drops = false;
     r->updates = r->pushes_len = r->rows_len = r->counts_len = 0;
     r->rows_bytes = 0;
     r->when_clock = r->gradient_bytes = 0;

@@ -10,7 +10,8 @@
 #include "server/core/workers/data_cursor.h"
 #include "server/core/workers/worker_metrics.h"
 
-#define REDO_FORMAT 1
+#define REDO_FORMAT       1
+#define REDO_FORMAT_DROPS 2 /* of a record with drops */
 
 /* Starts every piece. Little-endian, 48 bytes, so that gradients in a record's first piece may be aligned. */
 struct redo_head {
@@ -20,7 +21,7 @@ struct redo_head {
     uint32_t meta_len;    /* bytes of metadata before them; gradients begin at the next multiple of 16 */
     uint32_t len;         /* bytes of the record in this piece */
     uint32_t piece, pieces;
-    uint16_t format; /* REDO_FORMAT */
+    uint16_t format; /* REDO_FORMAT, or REDO_FORMAT_DROPS */
     uint16_t reserved[3];
 };
 static_assert(sizeof(struct redo_head) == 48, "as a block's head");
@@ -62,6 +63,9 @@ struct redo_record {
     /* Rows; keys and values are in one piece of heap each. */
     Psd__RedoRow *rows;
     size_t rows_len, rows_size, rows_bytes;
+    /* What is dropped, in one go. */
+    Psd__RedoDrop drop, *drop_list[1];
+    bool drops;
     /* For packing. */
     void **list;
     size_t list_size;
@@ -76,12 +80,14 @@ bool record_add_push(struct redo_record *r, const Psd__RedoPush *push);
 /* tally: to be recorded, or NULL. */
 bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct data_cursor_span *span,
                       const struct worker_metrics *metrics);
+/* The job, or these of its variables; vars: [len], copied; none: the job. Once in a record. */
+bool record_add_drop(struct redo_record *r, uint32_t job, const uint32_t *vars, size_t len);
 bool record_add_row(struct redo_record *r, enum store_table table, struct span key, struct span value);
 
 static inline bool
 record_empty(const struct redo_record *r)
 {
-    return r->updates == 0 && r->pushes_len == 0 && r->rows_len == 0;
+    return r->updates == 0 && r->pushes_len == 0 && r->rows_len == 0 && !r->drops;
 }
 
 /* Bytes of metadata that updates and pushes may take beside the rows that are there. */

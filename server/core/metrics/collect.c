@@ -139,7 +139,7 @@ measure_jobs(const struct shard *s, bool live, uint64_t now_ms, struct metrics *
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
         const struct job *job = s->jobs_by_id[id];
 
-        if (job == NULL || (job->live > 0) != live)
+        if (job == NULL || job->dropped || (job->live > 0) != live)
             continue;
         measure_job(job, now_ms, m);
         measure_variables(job, m);

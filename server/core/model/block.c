@@ -18,8 +18,8 @@ block_want(struct shard *s, struct variable *v)
     DL_APPEND2(s->work, v, work_prev, work_next);
 }
 
-static void
-work_off(struct shard *s, struct variable *v)
+void
+block_unwant(struct shard *s, struct variable *v)
 {
     if (!v->working)
         return;
@@ -31,8 +31,10 @@ static void
 block_is_there(struct shard *s, const struct block_ref *ref)
 {
     s->data_bytes += ref->size;
-    s->promised_bytes -= ref->size;
     s->blocks++;
+    if (ref->variable->dropped)
+        return;
+    s->promised_bytes -= ref->size;
     ref->variable->job->data_bytes += ref->size;
     ref->variable->job->blocks++;
 }
@@ -46,7 +48,7 @@ block_made(struct shard *s, const struct block_ref *ref)
     block_is_there(s, ref);
     if (++v->ready < v->count)
         return;
-    work_off(s, v);
+    block_unwant(s, v);
     declare_answer(s, v);
 }
 
@@ -71,7 +73,7 @@ block_work(struct shard *s)
             break;
         }
         if (err != PS_OK) {
-            work_off(s, v);
+            block_unwant(s, v);
             declare_refuse(s, v, err);
             made++; /* something was done */
             continue;
@@ -115,6 +117,8 @@ not_found(const struct shard *s, const struct job *job, const struct variable *v
 {
     uint32_t shard = s->config.shard;
 
+    if (v == NULL && var > 0 && var < s->variables.next)
+        return ps_fail(e, PS_ERR_DROPPED, "variable %u of shard %u was dropped: declare it again", var, shard);
     if (v == NULL || v->job != job)
         return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable %u in job '%.64s': declare it first", shard,
                        var, job->name);
@@ -133,7 +137,7 @@ enum ps_err
 block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
            struct ps_error *e)
 {
-    struct variable *v = var <= s->variables_len && var > 0 ? s->variables[var] : NULL;
+    struct variable *v = variable_find(s, var);
 
     if (v == NULL || v->job != job || v->ready != v->count || !block_lies_here(s, v, block))
         return not_found(s, job, v, var, block, e);
@@ -144,8 +148,10 @@ block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block,
 static struct variable *
 variable_of(const struct shard *s, uint32_t var, uint32_t block)
 {
-    ps_assert(var > 0 && var <= s->variables_len && block < s->variables[var]->def->numbers);
-    return s->variables[var];
+    struct variable *v = variable_table_get(&s->variables, var);
+
+    ps_assert(v != NULL && block < v->def->numbers);
+    return v;
 }
 
 void
@@ -206,7 +212,7 @@ block_load(void *arg, const struct store_key *key, struct span value)
 {
     struct row_load *l = arg;
     struct shard *s = l->s;
-    struct variable *v = key->var >= 1 && key->var <= s->variables_len ? s->variables[key->var] : NULL;
+    struct variable *v = variable_table_get(&s->variables, key->var);
 
     if (key->generation >= STORE_GENERATION_REDO)
         return false; /* the redo log lies behind the last block */

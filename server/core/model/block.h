@@ -64,11 +64,11 @@ block_gradient_bytes(const struct block_ref *ref)
 /* Whether a variable has a block of this number, and it lies on this shard. */
 bool block_lies_here(const struct shard *s, const struct variable *v, uint64_t number);
 
-/* Find a block that may be pulled and pushed. PS_ERR_NOT_FOUND. */
+/* Find a block that may be pulled and pushed. PS_ERR_NOT_FOUND; PS_ERR_DROPPED: its variable was. */
 enum ps_err block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
                        struct ps_error *e) PS_MUST_USE;
 
-/* The block that was found before; asserts that it is there. */
+/* The block that was found before; asserts that it is there, though its variable may have been dropped since. */
 void block_refind(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
 
 /* The same for a caller that needs to know where it lies, and not what it holds. */
@@ -76,6 +76,7 @@ void block_locate(const struct shard *s, uint32_t var, uint32_t block, struct bl
 
 /* This variable's blocks are to be made, unless they all are. */
 void block_want(struct shard *s, struct variable *v);
+void block_unwant(struct shard *s, struct variable *v);
 
 /* Make some blocks. False when there was no room in this turn for even one. */
 bool block_work(struct shard *s);

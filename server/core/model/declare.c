@@ -9,6 +9,7 @@
 #include "common/core/base/units.h"
 #include "common/core/wire/wire.h"
 #include "server/core/shard_state.h"
+#include "server/core/turn/mismatch.h"
 
 /* Kept free when variables are declared: an eighth of the store, which it keeps itself, what a turn needs, and some for
  * rows and trees. */
@@ -52,15 +53,37 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
     return PS_OK;
 }
 
+/* An id that was given before is safe to give again when no block of before is left under it, on disk either: two saves
+ * have begun since anything was dropped, and are complete, so that each of the durable store's two generations was
+ * written without it; and none runs, which would take the new variable for one of its instant. */
+static enum ps_err
+declare_next_id(struct shard *s, const Psd__Declare *declare, uint32_t *id, struct ps_error *e)
+{
+    uint32_t max = s->config.variable_ids_max;
+    bool again;
+
+    *id = variable_table_next_id(&s->variables, max, &again);
+    if (*id != 0 &&
+        (!again || (s->save.state == SAVE_IDLE && (!s->config.durable || s->save.complete >= s->drops.save + 2))))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_LIMIT,
+                   "no id for variable '%.64s': shard %u has given all of its %u, and gives those of dropped variables "
+                   "again when two saves are complete, and none runs (psctl save)",
+                   declare->name, s->config.shard, max);
+}
+
 static enum ps_err
 declare_create(struct shard *s, struct job *job, const Psd__Declare *declare, struct variable **out, struct ps_error *e)
 {
     struct variable *v;
     enum ps_err err;
+    uint32_t id;
 
     if (limit_reached(s, LIMIT_VARIABLES))
         return limit_refuse(s, LIMIT_VARIABLES, e, "no room for variable '%.64s'", declare->name);
-    if ((v = variable_new(s, job, declare, s->variables_len + 1)) == NULL)
+    if ((err = declare_next_id(s, declare, &id, e)) != PS_OK)
+        return err;
+    if ((v = variable_new(s, job, declare, id)) == NULL)
         goto nomem;
     if ((err = check_room(s, v, e)) != PS_OK) {
         variable_free(v);
@@ -84,7 +107,7 @@ declare_mismatch(const struct variable *v, const Psd__Declare *declare, struct p
     char text[PS_ERROR_TEXT_MAX];
 
     wire_declare_differences(v->def->declare, declare, text, sizeof text);
-    return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' was declared with %.400s", v->name, text);
+    return mismatch_refuse(e, v->job->name, v->name, "was declared with", text);
 }
 
 void

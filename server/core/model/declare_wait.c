@@ -93,18 +93,25 @@ declare_answer(struct shard *s, struct variable *v)
 }
 
 void
-declare_refuse(struct shard *s, struct variable *v, enum ps_err err)
+declare_end(struct shard *s, struct variable *v, enum ps_err err, const char *text)
 {
     struct declare_waiter *w, *next;
+
+    DL_FOREACH_SAFE (v->waiters, w, next) {
+        actions_error(s, w->connection, w->request, err, text);
+        declare_wait_end(s, w);
+    }
+}
+
+void
+declare_refuse(struct shard *s, struct variable *v, enum ps_err err)
+{
     char text[PS_ERROR_TEXT_MAX];
 
     snprintf(text, sizeof text, "shard %u could make %" PRIu64 " of %" PRIu64 " blocks of variable '%.64s': %s",
              s->config.shard, v->ready, v->count, v->name, ps_strerror(err));
     actions_log(s, SHARD_LOG_ERROR, "%s", text);
-    DL_FOREACH_SAFE (v->waiters, w, next) {
-        actions_error(s, w->connection, w->request, err, text);
-        declare_wait_end(s, w);
-    }
+    declare_end(s, v, err, text);
 }
 
 void

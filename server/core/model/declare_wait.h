@@ -31,6 +31,9 @@ void declare_wait(struct shard *s, struct variable *v, const struct declare_wait
 void declare_answer(struct shard *s, struct variable *v);
 void declare_refuse(struct shard *s, struct variable *v, enum ps_err err);
 
+/* All that wait for it end with this error. */
+void declare_end(struct shard *s, struct variable *v, enum ps_err err, const char *text);
+
 /* Forget declares of a connection that wait. With an error they are answered; request 0: all of them. True when there
  * was one. */
 bool declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer);

@@ -88,55 +88,125 @@ variable_set_optimizer(struct shard *s, struct variable *v, const struct ps_opti
     return true;
 }
 
-bool
-variables_grow(struct shard *s, uint32_t id)
-{
-    uint32_t size = MAX(s->variables_size, 64u);
-    struct variable **bigger;
+/* ---- The table ---- */
 
-    if (id < s->variables_size)
-        return true;
-    while (size <= id)
-        size *= 2;
-    if ((bigger = realloc(s->variables, size * sizeof(struct variable *))) == NULL)
+struct variable *
+variable_from(const struct shard *s, uint32_t id)
+{
+    struct variable *v = variable_table_from(&s->variables, id);
+
+    while (v != NULL && v->dropped)
+        v = variable_table_from(&s->variables, v->id + 1);
+    return v;
+}
+
+struct variable *
+variable_find(const struct shard *s, uint32_t id)
+{
+    struct variable *v = variable_table_get(&s->variables, id);
+
+    return v != NULL && !v->dropped ? v : NULL;
+}
+
+static void
+variable_set_gather_bytes(struct shard *s, uint64_t bytes)
+{
+    s->gather_bytes = bytes;
+    s->pool.kept_max = bytes + 16 * MIB;
+}
+
+static bool
+variable_add_to_table(struct shard *s, struct variable *v)
+{
+    v->blocks = v->count <= 1 ? variable_only(v) : calloc(v->count, sizeof *v->blocks);
+    return v->blocks != NULL && variable_table_put(&s->variables, v->id, v);
+}
+
+static bool
+variable_first_is_here(const struct shard *s, const struct variable *v)
+{
+    return placement_shard(v->start, 0, s->config.shards) == s->config.shard;
+}
+
+static bool
+variable_add_to_job(struct shard *s, struct variable *v)
+{
+    HASH_ADD_KEYPTR(hh, v->job->variables, v->name, strlen(v->name), v);
+    if (!HASH_TOOK(v))
         return false;
-    memset(bigger + s->variables_size, 0, (size - s->variables_size) * sizeof(struct variable *));
-    s->variables = bigger;
-    s->variables_size = size;
+    if (!v->numbered)
+        v->first = ordinals_take(&s->ordinals, v->count);
+    v->numbered = true;
+    v->job->firsts += variable_first_is_here(s, v);
+    s->variables_len++;
+    s->promised_bytes += v->bytes;
+    variable_set_gather_bytes(s, s->gather_bytes + variable_gather_bytes(s, v));
     return true;
 }
 
 bool
 variable_add(struct shard *s, struct variable *v)
 {
-    v->blocks = v->count <= 1 ? variable_only(v) : calloc(v->count, sizeof *v->blocks);
-    if (v->blocks != NULL && variables_grow(s, v->id))
-        HASH_ADD_KEYPTR(hh, v->job->variables, v->name, strlen(v->name), v);
-    if (!HASH_TOOK(v)) {
+    if (!variable_add_to_table(s, v)) {
         variable_free(v);
         return false;
     }
-    s->variables[v->id] = v;
-    s->variables_len = MAX(s->variables_len, v->id);
-    v->first = s->ordinals;
-    s->ordinals += v->count;
-    v->job->firsts += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
-    s->promised_bytes += v->bytes;
-    s->gather_bytes += variable_gather_bytes(s, v);
-    s->pool.kept_max = s->gather_bytes + 16 * MIB;
-    return true;
+    if (v->dropped) {
+        DL_APPEND2(s->drops.variables, v, work_prev, work_next);
+        return true;
+    }
+    if (variable_add_to_job(s, v))
+        return true;
+    variable_table_remove(&s->variables, v->id);
+    variable_free(v);
+    return false;
 }
 
-struct variable *
-variable_from(const struct shard *s, uint32_t id)
+/* Of its blocks that are made. */
+static uint64_t
+variable_made_bytes(const struct shard *s, struct variable *v)
 {
-    return id <= s->variables_len ? s->variables[MAX(id, 1u)] : NULL;
+    uint64_t bytes = 0;
+
+    if (v->ready == v->count)
+        return v->bytes;
+    for (uint64_t i = 0; i < v->ready; i++)
+        bytes += v->kind->nth(s, v, i).size;
+    return bytes;
+}
+
+void
+variable_drop(struct shard *s, struct variable *v)
+{
+    struct job *job = v->job;
+    uint64_t made = variable_made_bytes(s, v);
+
+    ps_assert(!v->dropped && v->waiters == NULL && !v->working);
+    HASH_DEL(job->variables, v);
+    v->dropped = true;
+    s->variables_len--;
+    job->firsts -= variable_first_is_here(s, v);
+    job->blocks -= v->ready;
+    job->data_bytes -= made;
+    s->promised_bytes -= v->bytes - made;
+    variable_set_gather_bytes(s, s->gather_bytes - variable_gather_bytes(s, v));
+    ordinals_give(&s->ordinals, v->first, v->count);
+    DL_APPEND2(s->drops.variables, v, work_prev, work_next);
+}
+
+void
+variable_remove(struct shard *s, struct variable *v)
+{
+    ps_assert(v->dropped && !v->marked);
+    DL_DELETE2(s->drops.variables, v, work_prev, work_next);
+    variable_table_remove(&s->variables, v->id);
+    variable_free(v);
 }
 
 /* ---- Rows ---- */
 
-enum ps_err
-variable_put(struct shard *s, const struct variable *v, row_sink sink)
+static enum ps_err
+variable_put_as(struct shard *s, const struct variable *v, bool dropped, row_sink sink)
 {
     Psd__VariableRow row = PSD__VARIABLE_ROW__INIT;
     Psd__Declare declare = variable_declare(v);
@@ -147,7 +217,21 @@ variable_put(struct shard *s, const struct variable *v, row_sink sink)
     row.optimizer = wire_optimizer_message(&v->def->optimizer, &room);
     if (MUTATION(BEGIN_NOT_KEPT))
         room.schedule.begin = 0;
+    row.ordinal = v->first + 1;
+    row.dropped = dropped;
     return row_put(s, STORE_VARS, v->id, &row.base, sink);
+}
+
+enum ps_err
+variable_put(struct shard *s, const struct variable *v, row_sink sink)
+{
+    return variable_put_as(s, v, v->dropped, sink);
+}
+
+enum ps_err
+variable_put_undropped(struct shard *s, const struct variable *v, row_sink sink)
+{
+    return variable_put_as(s, v, false, sink);
 }
 
 void
@@ -200,18 +284,52 @@ optimizer_now(const Psd__VariableRow *row, struct ps_optimizer *now)
     return now->kind == declared.kind && optimizer_slots(now) == optimizer_slots(&declared);
 }
 
-static enum ps_err
-variable_load_with(struct shard *s, const char *name, uint32_t job_id, struct variable_definition *def, uint32_t id)
-{
-    struct variable *v = variable_make(s, s->jobs_by_id[job_id], name, def, id);
+/* What rows say beside the definition. */
+struct variable_place {
+    uint64_t job_id;
+    uint32_t id;
+    uint64_t ordinal; /* the row's; 0: it says none */
+    bool dropped;
+};
 
-    return v != NULL && variable_add(s, v) ? PS_OK : PS_ERR_NOMEM;
+/* A row of before variables could be dropped has no ordinal: its blocks follow those of the variable before it. The row
+ * is to be written again, before that one may go. */
+static enum ps_err
+variable_load_ordinal(struct shard *s, struct variable *v, uint64_t ordinal)
+{
+    const struct variable *before = variable_table_get(&s->variables, v->id - 1);
+
+    if (ordinal == 0 && before == NULL && v->id > 1)
+        return PS_ERR_IO;
+    v->first = ordinal != 0 ? ordinal - 1 : before != NULL ? before->first + before->count : 0;
+    v->numbered = true;
+    s->unnumbered += ordinal == 0;
+    return v->dropped ? PS_OK : ordinals_take_at(&s->ordinals, v->first, v->count);
+}
+
+/* Takes one use of def, also when it fails. */
+static enum ps_err
+variable_load_at(struct shard *s, const char *name, struct variable_definition *def, const struct variable_place *at)
+{
+    struct job *job = s->jobs_by_id[at->job_id];
+    struct variable *v = variable_make(s, job, name, def, at->id);
+    enum ps_err err;
+
+    if (v == NULL)
+        return PS_ERR_NOMEM;
+    v->dropped = at->dropped || job->dropped;
+    if ((err = variable_load_ordinal(s, v, at->ordinal)) != PS_OK) {
+        variable_free(v);
+        return err;
+    }
+    return variable_add(s, v) ? PS_OK : PS_ERR_NOMEM;
 }
 
 static bool
-variable_load_place_ok(const struct shard *s, uint64_t job_id, uint32_t id)
+variable_load_place_ok(const struct shard *s, const struct variable_place *at)
 {
-    return id == s->variables_len + 1 && job_id >= 1 && job_id <= s->jobs_len && s->jobs_by_id[job_id] != NULL;
+    return at->id >= 1 && at->id <= STORE_VAR_MAX && at->job_id >= 1 && at->job_id <= s->jobs_len &&
+           s->jobs_by_id[at->job_id] != NULL;
 }
 
 /* Most variables have the definition of another, which was checked: then no more of the row is read than which that is.
@@ -220,15 +338,20 @@ static bool
 variable_load_alike(struct shard *s, struct span value, uint32_t id, enum ps_err *err)
 {
     struct variable_row row;
+    struct variable_place at = {.id = id};
     struct variable_definition *def;
     char name[WIRE_NAME_MAX + 1];
 
-    if (!variable_row_read(value, &row) || row.name.len >= sizeof name || !variable_load_place_ok(s, row.job, id) ||
+    if (!variable_row_read(value, &row) || row.name.len >= sizeof name)
+        return false;
+    at.job_id = row.job;
+    at.ordinal = row.ordinal;
+    if (!variable_load_place_ok(s, &at) ||
         (def = variable_definition_find(&s->definitions, row.declare, row.optimizer)) == NULL)
         return false;
     memcpy(name, row.name.data, row.name.len);
     name[row.name.len] = '\0';
-    *err = variable_load_with(s, name, (uint32_t)row.job, def, id);
+    *err = variable_load_at(s, name, def, &at);
     return true;
 }
 
@@ -236,15 +359,16 @@ variable_load_alike(struct shard *s, struct span value, uint32_t id, enum ps_err
 static enum ps_err
 variable_load_row(struct shard *s, const Psd__VariableRow *row, uint32_t id)
 {
+    struct variable_place at = {.job_id = row->job, .id = id, .ordinal = row->ordinal, .dropped = row->dropped};
     struct variable_definition *def;
     struct ps_optimizer now;
 
-    if (row->declare == NULL || !variable_load_place_ok(s, row->job, id) || !declare_ok(row->declare) ||
+    if (row->declare == NULL || !variable_load_place_ok(s, &at) || !declare_ok(row->declare) ||
         !optimizer_now(row, &now))
         return PS_ERR_IO;
     if ((def = variable_definition_get(&s->definitions, row->declare, &now)) == NULL)
         return PS_ERR_NOMEM;
-    return variable_load_with(s, row->declare->name, row->job, def, id);
+    return variable_load_at(s, row->declare->name, def, &at);
 }
 
 bool

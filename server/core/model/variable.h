@@ -22,7 +22,7 @@ struct variable {
     struct job *job;
     struct variable_definition *def;
     const struct variable_kind *kind; /* the definition's */
-    uint64_t first;                   /* ordinal of its first block among all blocks of the shard */
+    uint64_t first;                   /* ordinal of its first block (ordinals.h) */
     uint64_t count;                   /* blocks on this shard */
     uint64_t ready;                   /* of them made, in order */
     uint64_t bytes;                   /* of all their values */
@@ -31,9 +31,11 @@ struct variable {
     uint64_t waited_ms[TRAFFIC_WAITS]; /* in waits that are over, by traffic_waits */
     uint64_t waited;                   /* number of the newest wait that counts in there */
     struct declare_waiter *waiters;
-    bool working; /* in the shard's list of variables to initialize */
+    bool working;  /* in the shard's list of variables to initialize */
+    bool dropped;  /* in that of those that are being erased (drop_list.h), and no longer in its job */
+    bool numbered; /* `first` is known */
     bool marked;
-    struct variable *work_prev, *work_next;
+    struct variable *work_prev, *work_next; /* in one of these lists */
     struct variable *marked_next;
     UT_hash_handle hh; /* in its job, by name */
     char name[];
@@ -58,21 +60,31 @@ uint64_t variable_gather_bytes(const struct shard *s, const struct variable *v);
 /* Its optimizer is another one from now on, with as many slots. False: no memory. */
 bool variable_set_optimizer(struct shard *s, struct variable *v, const struct ps_optimizer *optimizer) PS_MUST_USE;
 
-/* Enter it into its job and the shard's table, with heads for its blocks. Takes v, also when it fails: out of memory.
- */
+/* Enter it into its job and the shard's table, with heads for its blocks, and ordinals unless it has some. Takes v,
+ * also when it fails: out of memory. One that is dropped is entered into the table, to be erased. */
 bool variable_add(struct shard *s, struct variable *v) PS_MUST_USE;
+
+/* It is dropped: no longer in its job, its bytes promised to no one, its ordinals free; it stays in the table until
+ * what is in the store is erased. */
+void variable_drop(struct shard *s, struct variable *v);
+
+/* It is erased: out of the table, and freed. */
+void variable_remove(struct shard *s, struct variable *v);
 
 /* Its row: written at the end of the turn, and into the redo log, when there is one, where it changes by other means
  * than pushes; loaded by catalog.c (each_row's callback; arg is a struct row_load). */
 enum ps_err variable_put(struct shard *s, const struct variable *v, row_sink sink) PS_MUST_USE;
+enum ps_err variable_put_undropped(struct shard *s, const struct variable *v, row_sink sink) PS_MUST_USE; /* the same of
+                                                                                              before it was dropped */
 void variable_to_redo(struct shard *s, const struct variable *v);
 bool variable_load(void *arg, struct span key, struct span value);
 
-/* Room in the shard's table for ids up to this one. */
-bool variables_grow(struct shard *s, uint32_t id) PS_MUST_USE;
-
-/* The one of this id, or the first past it. NULL: there is none. */
+/* The one of this id, or the first past it, that is not dropped: VARIABLE_EACH(). NULL: there is none. */
 struct variable *variable_from(const struct shard *s, uint32_t id);
+struct variable *variable_find(const struct shard *s, uint32_t id);
+
+/* All but dropped ones, in order of id. */
+#define VARIABLE_EACH(s, x) for ((x) = variable_from(s, 1); (x) != NULL; (x) = variable_from(s, (x)->id + 1))
 
 void variable_free(struct variable *v); /* accepts NULL */
 

@@ -2,7 +2,7 @@
 
 /* Protobuf's: a field's number and kind in one varint before its value. */
 enum { VARINT = 0, BYTES = 2 };
-enum { ROW_JOB = 1, ROW_DECLARE = 2, ROW_OPTIMIZER = 3, DECLARE_NAME = 1 };
+enum { ROW_JOB = 1, ROW_DECLARE = 2, ROW_OPTIMIZER = 3, ROW_ORDINAL = 4, DECLARE_NAME = 1 };
 
 struct packed {
     const uint8_t *at, *end;
@@ -57,8 +57,12 @@ variable_row_read(struct span bytes, struct variable_row *out)
     struct span whole;
 
     if (!packed_is(&row, ROW_JOB, VARINT) || !packed_number(&row, &out->job) || !packed_is(&row, ROW_DECLARE, BYTES) ||
-        !packed_bytes(&row, &whole) || !packed_is(&row, ROW_OPTIMIZER, BYTES) || !packed_bytes(&row, &out->optimizer) ||
-        row.at != row.end)
+        !packed_bytes(&row, &whole) || !packed_is(&row, ROW_OPTIMIZER, BYTES) || !packed_bytes(&row, &out->optimizer))
+        return false;
+    out->ordinal = 0;
+    if (packed_is(&row, ROW_ORDINAL, VARINT) && !packed_number(&row, &out->ordinal))
+        return false;
+    if (row.at != row.end)
         return false;
     declare = packed_of(whole);
     if (!packed_is(&declare, DECLARE_NAME, BYTES) || !packed_bytes(&declare, &out->name))

@@ -82,6 +82,12 @@ clock_heap_remove(struct clock_heap *s, struct session *session)
         clock_heap_fix(s, i, last);
 }
 
+void
+clock_heap_clear(struct clock_heap *s)
+{
+    s->len = 0;
+}
+
 uint64_t
 clock_heap_least(const struct clock_heap *s)
 {

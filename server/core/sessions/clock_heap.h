@@ -30,6 +30,9 @@ void clock_heap_remove(struct clock_heap *s, struct session *session);
  * before others. Costs what is found. */
 uint32_t clock_heap_before(const struct clock_heap *s, uint64_t clock, uint32_t *tasks, uint32_t max);
 
+/* All of them. */
+void clock_heap_clear(struct clock_heap *s);
+
 /* The least held; UINT64_MAX of none. */
 uint64_t clock_heap_least(const struct clock_heap *s);
 

@@ -212,11 +212,22 @@ data_steps_reset(struct shard *s, struct session *session)
     }
 }
 
-/* ---- Rows ---- */
+/* Blocks of these ordinals are no more; others may have the numbers. */
+void
+data_steps_forget_blocks(struct shard *s, struct session *session, uint64_t first, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        struct data_steps_chunk *chunk = data_steps_chunk_find(&session->steps, first + i);
+        uint64_t bit = (first + i) % DATA_CURSOR_CHUNK;
 
-struct data_steps_key {
-    uint32_t job, task, chunk; /* big-endian */
-};
+        if (chunk == NULL || (chunk->bits[bit / 8] >> bit % 8 & 1) == 0)
+            continue;
+        chunk->bits[bit / 8] &= (uint8_t) ~(1u << bit % 8);
+        data_steps_mark(s, session, chunk);
+    }
+}
+
+/* ---- Rows ---- */
 
 static enum ps_err
 data_steps_put_chunk(struct shard *s, const struct session *session, uint32_t number)
@@ -256,6 +267,14 @@ data_steps_put(struct shard *s, struct session *session)
     return PS_OK;
 }
 
+enum ps_err
+data_steps_erase(struct shard *s, uint32_t job_id, uint32_t task, uint32_t chunk)
+{
+    struct data_steps_key key = {htobe32(job_id), htobe32(task), htobe32(chunk)};
+
+    return s->store->ops->row_erase(s->store, STORE_CURSORS, (struct span){&key, sizeof key});
+}
+
 /* Bits of another step mean nothing, and mislead when its numbers come again: such a row is written again. */
 static void
 data_steps_take_row(struct data_steps *x, struct data_steps_chunk *chunk, const Psd__CursorRow *row)
@@ -271,6 +290,19 @@ data_steps_take_row(struct data_steps *x, struct data_steps_chunk *chunk, const 
     }
 }
 
+/* It is of a dropped job, and to be erased. */
+static bool
+data_steps_is_dropped(const struct shard *s, const struct data_steps_key *at, size_t key_len)
+{
+    uint32_t id = be32toh(at->job);
+    struct job *job = key_len == sizeof *at && id >= 1 && id <= s->jobs_len ? s->jobs_by_id[id] : NULL;
+
+    if (job == NULL || !job->dropped)
+        return false;
+    job->drop_chunks = MAX(job->drop_chunks, be32toh(at->chunk) + 1);
+    return true;
+}
+
 static bool
 data_steps_load_chunk(void *arg, struct span key, struct span value)
 {
@@ -283,9 +315,15 @@ data_steps_load_chunk(void *arg, struct span key, struct span value)
 
     memcpy(&at, key.data, MIN(sizeof at, key.len));
     session = session_find(l->s, be32toh(at.job), be32toh(at.task));
-    if (row == NULL || key.len != sizeof at || session == NULL || row->blocks.len > DATA_CURSOR_CHUNK / 8 ||
-        be32toh(at.chunk) > l->s->ordinals / DATA_CURSOR_CHUNK)
+    if (data_steps_is_dropped(l->s, &at, key.len)) {
+        err = PS_OK;
         goto out;
+    }
+    if (row == NULL || key.len != sizeof at || session == NULL || row->blocks.len > DATA_CURSOR_CHUNK / 8)
+        goto out;
+    err = PS_OK;
+    if (be32toh(at.chunk) > l->s->ordinals.end / DATA_CURSOR_CHUNK)
+        goto out; /* of variables that were dropped: it has no bits */
     err = PS_ERR_NOMEM;
     if ((chunk = data_steps_chunk_make(&session->steps, be32toh(at.chunk))) == NULL)
         goto out;

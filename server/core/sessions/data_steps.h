@@ -34,6 +34,11 @@ struct data_steps_chunk {
     uint8_t bits[DATA_CURSOR_CHUNK / 8];
 };
 
+/* Key of a chunk's row. */
+struct data_steps_key {
+    uint32_t job, task, chunk; /* big-endian */
+};
+
 struct data_steps {
     struct data_cursor at, step;
     struct data_cursor ticked; /* where the newest step ends that was ticked while a push waited; none: none was */
@@ -65,9 +70,15 @@ void data_steps_forget(struct session *session);
 /* A new round. */
 void data_steps_reset(struct shard *s, struct session *session);
 
+/* Blocks of these ordinals were dropped: no bits of theirs are left. */
+void data_steps_forget_blocks(struct shard *s, struct session *session, uint64_t first, uint64_t n);
+
 /* Rows: with the session's, and after all sessions are loaded. */
 enum ps_err data_steps_put(struct shard *s, struct session *session) PS_MUST_USE;
 enum ps_err data_steps_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
+
+/* The row of one chunk of a dropped job's worker, within the turn's transaction. PS_ERR_NOT_FOUND. */
+enum ps_err data_steps_erase(struct shard *s, uint32_t job_id, uint32_t task, uint32_t chunk) PS_MUST_USE;
 
 void data_steps_finish(struct session *session);
 

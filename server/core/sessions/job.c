@@ -9,6 +9,7 @@
 #include "common/core/wire/wire_text.h"
 #include "proto/store.pb-c.h"
 #include "server/core/shard_state.h"
+#include "server/core/turn/mismatch.h"
 
 void
 job_free(struct job *job)
@@ -55,14 +56,49 @@ fail:
 static bool
 job_add(struct shard *s, struct job *job)
 {
-    HASH_ADD_KEYPTR(hh, s->jobs, job->name, strlen(job->name), job);
-    if (!HASH_TOOK(job)) {
+    if (job->dropped)
+        DL_APPEND2(s->drops.jobs, job, dropped_prev, dropped_next);
+    else
+        HASH_ADD_KEYPTR(hh, s->jobs, job->name, strlen(job->name), job);
+    if (!job->dropped && !HASH_TOOK(job)) {
         job_free(job);
         return false;
     }
     s->jobs_by_id[job->id] = job;
     s->jobs_len = MAX(s->jobs_len, job->id);
+    s->jobs_next = job->id + 1;
     return true;
+}
+
+/* In turn, so that one that was dropped does not come again soon: curves of the page go by them. */
+uint32_t
+job_next_id(const struct shard *s)
+{
+    for (uint32_t i = 0; i < SHARD_JOBS_MAX; i++) {
+        uint32_t id = (MAX(s->jobs_next, 1u) - 1 + i) % SHARD_JOBS_MAX + 1;
+
+        if (s->jobs_by_id[id] == NULL)
+            return id;
+    }
+    return 0;
+}
+
+void
+job_drop(struct shard *s, struct job *job)
+{
+    ps_assert(job->variables == NULL && job->pulls == NULL && job->sync_steps == NULL && job->barriers == NULL);
+    HASH_DEL(s->jobs, job);
+    job->dropped = true;
+    DL_APPEND2(s->drops.jobs, job, dropped_prev, dropped_next);
+}
+
+void
+job_remove(struct shard *s, struct job *job)
+{
+    ps_assert(job->dropped && !job->marked);
+    DL_DELETE2(s->drops.jobs, job, dropped_prev, dropped_next);
+    s->jobs_by_id[job->id] = NULL;
+    job_free(job);
 }
 
 static enum ps_err
@@ -71,22 +107,23 @@ job_mismatch(const struct job *job, const Psd__Job *options, struct ps_error *e)
     char text[PS_ERROR_TEXT_MAX];
 
     wire_job_differences(job->options, options, text, sizeof text);
-    return ps_fail(e, PS_ERR_MISMATCH, "job '%.64s' was opened with %.400s", job->name, text);
+    return mismatch_refuse(e, job->name, NULL, "was opened with", text);
 }
 
 enum ps_err
 job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e)
 {
     struct job *job;
+    uint32_t id;
 
     HASH_FIND(hh, s->jobs, options->name, strlen(options->name), job);
     if (job != NULL) {
         *out = job;
         return wire_job_equal(job->options, options) ? PS_OK : job_mismatch(job, options, e);
     }
-    if (limit_reached(s, LIMIT_JOBS))
+    if (limit_reached(s, LIMIT_JOBS) || (id = job_next_id(s)) == 0)
         return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", options->name);
-    if ((job = job_new(options, s->jobs_len + 1)) == NULL || !job_add(s, job))
+    if ((job = job_new(options, id)) == NULL || !job_add(s, job))
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
     turn_mark_job(s, job);
     job_to_redo(s, job);
@@ -206,6 +243,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.n_definition = MUTATION(DEFINITION_NOT_KEPT) ? 0 : job->definition.len;
     row.definition = (Psd__DefinitionField **)job->definition.field;
     row.definition_round = job->definition.round;
+    row.dropped = job->dropped;
     return row_put(s, STORE_JOBS, job->id, &row.base, sink);
 }
 
@@ -252,6 +290,7 @@ from_row(struct job *job, const Psd__JobRow *row)
     if (row->bound != NULL)
         job->bound = row->bound->clocks;
     job->restored_boot = row->restored_boot;
+    job->dropped = row->dropped;
     job->restored_by = row->restored_by;
     job->restored = strdup(row->restored);
     if (!barrier_opened_take(&job->barrier_opened, row->opened))

@@ -50,6 +50,10 @@ struct job {
     struct barrier_opened barrier_opened; /* of those */
     struct metric_names metric_names;
     struct definition_fields definition; /* of shard 0 */
+    bool dropped;         /* it has no name in s->jobs any more, no sessions and no variables (drop_list.h) */
+    uint32_t drop_chunks; /* dropped: rows of cursors that each worker of `there` may have, */
+    uint32_t drop_at;     /* and that were erased of the first of them */
+    struct job *dropped_prev, *dropped_next;
     bool marked;
     struct job *marked_next;
     UT_hash_handle hh; /* by name */
@@ -105,6 +109,15 @@ job_active(const struct job *job)
 {
     return job->options->workers - job->lapsed - job->finished;
 }
+
+/* It is dropped, with its variables: from now on it is one of s->drops. Its sessions are gone. */
+void job_drop(struct shard *s, struct job *job);
+
+/* It is erased: out of the table of ids, and freed. */
+void job_remove(struct shard *s, struct job *job);
+
+/* The id of the next job that is made; 0: none is free. */
+uint32_t job_next_id(const struct shard *s);
 
 /* The job of this name with these options, made when it is new. PS_ERR_MISMATCH, PS_ERR_LIMIT, PS_ERR_INVALID,
  * PS_ERR_NOMEM. */

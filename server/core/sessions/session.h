@@ -44,6 +44,7 @@ struct session {
     bool late;      /* it joined when another had finished that round */
     bool evicted;   /* it lapsed by an eviction: its old incarnation is FENCED */
     bool defined;   /* it has said what it trains, as its job's definition has it */
+    bool dropped;   /* it lapsed because variables of its job were dropped: its old incarnation is DROPPED */
 
     /* Its messages: sequence.h. */
     uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;

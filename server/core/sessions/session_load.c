@@ -14,10 +14,29 @@ struct session_load {
     struct session_key at;
 };
 
+static struct job *
+session_load_job(const struct shard *s, uint32_t job_id)
+{
+    return job_id >= 1 && job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
+}
+
+/* Of a dropped job: it is only to be erased. */
+static bool
+session_load_dropped(const struct session_load *l, size_t key_len)
+{
+    struct job *job = key_len == sizeof l->at ? session_load_job(l->s, be32toh(l->at.job)) : NULL;
+    uint32_t task = be32toh(l->at.task);
+
+    if (job == NULL || !job->dropped || task >= job->options->workers)
+        return false;
+    roster_add(&job->there, task);
+    return true;
+}
+
 static bool
 session_load_row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t job_id, uint32_t task)
 {
-    const struct job *job = job_id >= 1 && job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
+    const struct job *job = session_load_job(s, job_id);
 
     return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
            row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_OUTCOMES_MAX &&
@@ -53,6 +72,7 @@ session_load_row(struct shard *s, struct session *session, const Psd__SessionRow
     session->late = row->late;
     session->evicted = row->evicted;
     session->defined = row->defined;
+    session->dropped = row->dropped;
     session->redo = row->redo;
     session->pushes = row->pushes;
     session->steps.at = data_cursor_of(row->cursor);
@@ -97,12 +117,15 @@ static bool
 session_load_one(void *arg, struct span key, struct span value)
 {
     struct session_load *l = arg;
-    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
+    Psd__SessionRow *row;
     uint32_t job_id, task;
     struct session *session = NULL;
     bool ok;
 
     memcpy(&l->at, key.data, MIN(sizeof l->at, key.len));
+    if (session_load_dropped(l, key.len))
+        return true;
+    row = psd__session_row__unpack(NULL, value.len, value.data);
     job_id = be32toh(l->at.job);
     task = be32toh(l->at.task);
     ok = key.len == sizeof l->at && session_load_row_ok(l->s, row, job_id, task);

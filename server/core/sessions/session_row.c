@@ -42,6 +42,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.late = session->late;
     row.evicted = session->evicted && !MUTATION(EVICTION_NOT_KEPT);
     row.defined = session->defined;
+    row.dropped = session->dropped;
     row.redo = session->redo;
     row.pushes = session->pushes;
     row.boot = session->boot;
@@ -56,6 +57,14 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     ps_assert(len <= sizeof bytes);
     psd__session_row__pack(&row, bytes);
     return sink(s, STORE_SESSIONS, (struct span){&key, sizeof key}, (struct span){bytes, len});
+}
+
+enum ps_err
+session_row_erase(struct shard *s, uint32_t job_id, uint32_t task)
+{
+    struct session_key key = {htobe32(job_id), htobe32(task)};
+
+    return s->store->ops->row_erase(s->store, STORE_SESSIONS, (struct span){&key, sizeof key});
 }
 
 void

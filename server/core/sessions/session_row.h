@@ -16,6 +16,9 @@ struct session_key {
 
 enum ps_err session_row_put(struct shard *s, const struct session *session, row_sink sink) PS_MUST_USE;
 
+/* That of a dropped job's worker, within the turn's transaction. PS_ERR_NOT_FOUND. */
+enum ps_err session_row_erase(struct shard *s, uint32_t job_id, uint32_t task) PS_MUST_USE;
+
 /* Into the redo log, when there is one: it began or ended. */
 void session_row_to_redo(struct shard *s, const struct session *session);
 

@@ -7,6 +7,7 @@
 #include "server/core/shard_state.h"
 
 struct traffic_kept_variable {
+    uint32_t id;
     struct traffic stats;
     uint64_t waited_ms[TRAFFIC_WAITS];
 };
@@ -38,9 +39,14 @@ traffic_kept_take_sessions(const struct shard *s, struct traffic_kept *kept)
 static void
 traffic_kept_take_variables(const struct shard *s, struct traffic_kept *kept)
 {
-    for (uint32_t id = 1; id <= kept->variables_len; id++) {
-        kept->variables[id].stats = s->variables[id]->stats;
-        memcpy(kept->variables[id].waited_ms, s->variables[id]->waited_ms, sizeof kept->variables[id].waited_ms);
+    const struct variable *v;
+
+    for (v = variable_table_from(&s->variables, 1); v != NULL; v = variable_table_from(&s->variables, v->id + 1)) {
+        if (v->dropped)
+            continue;
+        ps_assert(kept->variables_len < s->variables_len);
+        kept->variables[kept->variables_len++] = (struct traffic_kept_variable){.id = v->id, .stats = v->stats};
+        memcpy(kept->variables[kept->variables_len - 1].waited_ms, v->waited_ms, sizeof v->waited_ms);
     }
 }
 
@@ -50,8 +56,7 @@ traffic_kept_take(const struct shard *s, struct traffic_kept *kept)
     *kept = (struct traffic_kept){.variables = calloc((size_t)s->variables_len + 1, sizeof *kept->variables),
                                   .sessions = calloc(s->sessions_len + 1, sizeof *kept->sessions)};
     if (kept->variables != NULL)
-        kept->variables_len = s->variables_len;
-    traffic_kept_take_variables(s, kept);
+        traffic_kept_take_variables(s, kept);
     if (kept->sessions != NULL)
         traffic_kept_take_sessions(s, kept);
 }
@@ -59,9 +64,13 @@ traffic_kept_take(const struct shard *s, struct traffic_kept *kept)
 void
 traffic_kept_give_back(struct shard *s, struct traffic_kept *kept)
 {
-    for (uint32_t id = 1; id <= MIN(kept->variables_len, s->variables_len); id++) {
-        s->variables[id]->stats = kept->variables[id].stats;
-        memcpy(s->variables[id]->waited_ms, kept->variables[id].waited_ms, sizeof kept->variables[id].waited_ms);
+    for (uint32_t i = 0; i < kept->variables_len; i++) {
+        struct variable *v = variable_table_get(&s->variables, kept->variables[i].id);
+
+        if (v == NULL)
+            continue;
+        v->stats = kept->variables[i].stats;
+        memcpy(v->waited_ms, kept->variables[i].waited_ms, sizeof v->waited_ms);
     }
     for (uint64_t i = 0; i < kept->sessions_len; i++) {
         const struct traffic_kept_session *was = &kept->sessions[i];

@@ -11,7 +11,7 @@ struct traffic_kept_variable;
 struct traffic_kept_session;
 
 struct traffic_kept {
-    struct traffic_kept_variable *variables; /* [variables_len + 1], by id */
+    struct traffic_kept_variable *variables; /* [variables_len] */
     uint32_t variables_len;
     struct traffic_kept_session *sessions; /* [sessions_len] */
     uint64_t sessions_len;

@@ -1,6 +1,7 @@
 /* The changes of a turn are written: blocks are in the transaction already, records of the redo log and rows follow. */
 #include "server/core/shard/commit.h"
 
+#include "server/core/durability/drop_erase.h"
 #include "server/core/shard/drain.h"
 #include "server/core/shard_state.h"
 
@@ -60,6 +61,7 @@ commit_store(struct shard *s)
         return err;
     s->stats.commits++;
     save_committed(s, t->wrote || t->rows > 0);
+    s->drops.no_room = s->drops.no_room && !t->wrote && t->rows == 0;
     return PS_OK;
 }
 
@@ -155,6 +157,7 @@ shard_commit(struct shard *s)
     enum ps_err err;
 
     pull_sweep(s);
+    drop_erase_answer(s);
     actions_flush(s);
     if (MUTATION(ACK_BEFORE_COMMIT))
         actions_hand_out(s);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "server/core/durability/drop_erase.h"
 #include "server/core/shard_state.h"
 
 void
@@ -32,6 +33,7 @@ drain_begin(struct shard *s)
         pull_end(s, c, 0, PS_ERR_DRAINING, text);
         declare_forget(s, c, 0, PS_ERR_DRAINING);
         save_request_end(s, c, 0, PS_ERR_DRAINING);
+        drop_erase_end(s, c, 0, PS_ERR_DRAINING);
         connection_close(s, c);
     }
     drain_stop_if_idle(s);

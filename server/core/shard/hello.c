@@ -39,6 +39,16 @@ hello_evicted(const struct session *session, struct ps_error *e)
                    session->job->name, session->clock);
 }
 
+static enum ps_err
+hello_dropped(const Psd__Hello *hello, struct ps_error *e)
+{
+    return ps_fail(
+        e, PS_ERR_DROPPED,
+        "job '%.64s', or variables of it, were dropped while worker %u was in it: start the program again to "
+        "train anew",
+        hello->job->name, hello->task);
+}
+
 /* A worker that comes again after its goodbye begins the next round, unless another worker has begun it already. */
 static bool
 begins_round(const struct session *session)
@@ -64,8 +74,10 @@ check_names(const struct job *job, const struct session *session, const Psd__Hel
 
     if (at == SIZE_MAX || others == 0 || (session != NULL && begins_round(session)))
         return PS_OK;
-    return ps_fail(e, PS_ERR_MISMATCH, "metric %zu of job '%.64s' is '%s' to its live workers, not '%s'", at, job->name,
-                   job->metric_names.name[at], hello->metric_names[at]);
+    return ps_fail(e, PS_ERR_MISMATCH,
+                   "metric %zu of job '%.64s' is '%s' to its live workers, not '%s': all must run the same program; to "
+                   "begin anew: psctl drop --job %.64s --force",
+                   at, job->name, job->metric_names.name[at], hello->metric_names[at], job->name);
 }
 
 static void
@@ -112,6 +124,8 @@ hello_resume(struct shard *s, struct session *session, struct connection *c, con
 {
     if (session->incarnation != hello->incarnation)
         return hello_fenced(session, e);
+    if (session->state == SESSION_LAPSED && session->dropped)
+        return hello_dropped(hello, e);
     if (session->state == SESSION_LAPSED)
         return session->evicted ? hello_evicted(session, e) : hello_lapsed(session, e);
     if (session->state == SESSION_FINISHED)
@@ -142,7 +156,7 @@ hello_install(struct shard *s, struct session *session, struct connection *c, co
     }
     session->round = job->round;
     session->late = job->finished > 0;
-    session->evicted = session->defined = false;
+    session->evicted = session->defined = session->dropped = false;
     session->incarnation = hello->incarnation;
     session->state = SESSION_LIVE;
     sequence_begin(session);
@@ -296,6 +310,18 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
     actions_send(s, c, MSG_WELCOME, request, &m.base);
 }
 
+/* Within one life of the data a session that a worker was welcomed in goes only with its job. */
+static bool
+hello_is_of_dropped(const struct shard *s, const Psd__Hello *m)
+{
+    const struct job *job;
+
+    if (!m->resume || m->boot != s->boot)
+        return false;
+    HASH_FIND(hh, s->jobs, m->job->name, strlen(m->job->name), job);
+    return job == NULL || session_find(s, job->id, m->task) == NULL;
+}
+
 /* A worker that is refused here gets the error, and its connection ends. */
 static void
 hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m)
@@ -305,6 +331,11 @@ hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const
     struct job *job;
     enum ps_err err;
 
+    if (hello_is_of_dropped(s, m)) {
+        (void)hello_dropped(m, &e);
+        connection_refuse(s, c, e.code, "%s", e.text);
+        return;
+    }
     if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = hello_admit(s, job, c, m, &session, &e)) != PS_OK) {
         connection_refuse(s, c, err, "%s", e.text);
         return;
@@ -323,6 +354,7 @@ hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__H
     char denied[PS_ERROR_TEXT_MAX];
     struct ps_error e;
 
+    c->codes = m->codes;
     if (m->role != PSD__ROLE__OBSERVER && role < PERMISSIONS_WORKER) {
         s->stats.denied++;
         permissions_refusal(MSG_HELLO, role, PERMISSIONS_WORKER, denied, sizeof denied);

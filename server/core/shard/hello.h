@@ -8,7 +8,7 @@
  *
  *     resume, or the same incarnation once more, when
  *         it is there and live ────────────────────────► attached: its sequences go on
- *         no session is there ─────────────────────────► NOT_FOUND
+ *         no session is there ─────────────────────────► NOT_FOUND; DROPPED, when one was in this life of the data
  *         another incarnation is, or it said goodbye ──► FENCED
  *         it was evicted ──────────────────────────────► FENCED
  *         it lapsed ───────────────────────────────────► LEASE_LAPSED

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/core/durability/drop_erase.h"
 #include "server/core/shard/commit.h"
 #include "server/core/shard/define.h"
 #include "server/core/shard/drain.h"
+#include "server/core/shard/drop.h"
 #include "server/core/shard/permissions.h"
 #include "server/core/shard/worker_exit.h"
 #include "server/core/shard_state.h"
@@ -125,6 +127,13 @@ message_on_evict(struct shard *s, struct connection *c, const struct wire_msg *m
 }
 
 static enum shard_result
+message_on_drop(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+{
+    (void)ctx;
+    return drop_take(s, c, msg->request, msg->u.drop);
+}
+
+static enum shard_result
 message_on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
@@ -174,7 +183,8 @@ message_on_cancel(struct shard *s, struct connection *c, const struct wire_msg *
 
     (void)ctx;
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED) ||
-        save_request_end(s, c, request, PS_ERR_CANCELLED) || rendezvous_service_cancel(s, c, request))
+        save_request_end(s, c, request, PS_ERR_CANCELLED) || drop_erase_end(s, c, request, PS_ERR_CANCELLED) ||
+        rendezvous_service_cancel(s, c, request))
         return SHARD_TAKEN;
     p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
     if (p != NULL && p->barrier != NULL)

@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "proto/store.pb-c.h"
+#include "server/core/durability/drop_erase.h"
+#include "server/core/durability/drop_ids.h"
 #include "server/core/journal/redo_record.h"
+#include "server/core/shard/drop.h"
 #include "server/core/shard_state.h"
 
 #define CLOCK_MAX (UINT64_C(1) << 62) /* as for messages */
@@ -54,9 +57,9 @@ check_piece(struct replay *r, struct span piece, struct redo_head *head, struct 
     if (piece.len < sizeof *head)
         return ps_fail(e, PS_ERR_IO, "the redo log is damaged: a piece of %zu bytes", piece.len);
     memcpy(head, piece.data, sizeof *head);
-    if (head->format != REDO_FORMAT)
+    if (head->format != REDO_FORMAT && head->format != REDO_FORMAT_DROPS)
         return ps_fail(e, PS_ERR_VERSION, "piece %" PRIu64 " of the redo log has format %u, this psd knows format %d",
-                       head->number, head->format, REDO_FORMAT);
+                       head->number, head->format, REDO_FORMAT_DROPS);
     if (r->next != 0 && head->number != r->next)
         return ps_fail(e, PS_ERR_IO, "the redo log is damaged: piece %" PRIu64 " comes where %" PRIu64 " was expected",
                        head->number, r->next);
@@ -184,7 +187,7 @@ make_blocks(struct shard *s, struct variable *v, struct ps_error *e)
 static enum ps_err
 find_block(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out, struct ps_error *e)
 {
-    struct variable *v = var >= 1 && var <= s->variables_len ? s->variables[var] : NULL;
+    struct variable *v = variable_find(s, var);
     enum ps_err err;
 
     if (v == NULL || !block_lies_here(s, v, block))
@@ -286,6 +289,66 @@ replay_apply_push(struct shard *s, const Psd__RedoPush *p, struct ps_error *e)
     return PS_OK;
 }
 
+/* ---- Drops ---- */
+
+/* All of it is erased at once: later records may give its ids again. */
+static enum ps_err
+replay_erase(struct shard *s, struct ps_error *e)
+{
+    enum ps_err err;
+
+    while (drop_erase_busy(s))
+        if (!drop_erase_work(s) && (err = replay_commit(s, e)) != PS_OK)
+            return err;
+    if ((err = replay_commit(s, e)) != PS_OK)
+        return err;
+    return s->drops.variables == NULL && s->drops.jobs == NULL
+               ? PS_OK
+               : ps_fail(e, PS_ERR_FULL, "no room to erase what the redo log says was dropped");
+}
+
+static enum ps_err
+replay_apply_drop(struct shard *s, const Psd__RedoDrop *d, struct ps_error *e)
+{
+    struct job *job = d->job >= 1 && d->job <= s->jobs_len ? s->jobs_by_id[d->job] : NULL;
+    enum ps_err err;
+
+    if (job == NULL || job->dropped)
+        return replay_damaged(s->replay, e, "drops a job that is not known");
+    if ((err = replay_reserve(s, 2 * STORE_ROW_ROOM, e)) != PS_OK)
+        return err;
+    turn_take_rows(s, 2);
+    if ((err = drop_ids_put(s)) != PS_OK)
+        return ps_fail(e, err, "the store cannot be written: %s", ps_strerror(err));
+    for (size_t i = 0; i < d->n_var; i++) {
+        struct variable *v = variable_find(s, d->var[i]);
+
+        if (v == NULL || v->job != job)
+            return replay_damaged(s->replay, e, "drops a variable that is not known");
+        if ((err = replay_reserve(s, STORE_ROW_ROOM, e)) != PS_OK)
+            return err;
+        turn_take_rows(s, 1);
+        drop_variable(s, v, "");
+    }
+    if (d->n_var == 0)
+        drop_job(s, job, "");
+    if ((err = replay_commit(s, e)) != PS_OK)
+        return err;
+    return replay_erase(s, e);
+}
+
+static enum ps_err
+replay_apply_drops(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+
+    if (m->n_drop > 0 && (err = replay_reload(s, e)) != PS_OK)
+        return err;
+    for (size_t i = 0; i < m->n_drop && err == PS_OK; i++)
+        err = replay_apply_drop(s, m->drop[i], e);
+    return err;
+}
+
 /* ---- Records ---- */
 
 static enum ps_err
@@ -296,6 +359,8 @@ replay_apply_record(struct shard *s, const Psd__RedoRecord *m, struct ps_error *
     for (size_t i = 0; i < m->n_row; i++)
         if ((err = put_row(s, m->row[i], e)) != PS_OK)
             return err;
+    if ((err = replay_apply_drops(s, m, e)) != PS_OK)
+        return err;
     if (m->n_var > 0 || m->n_push > 0 || s->replay->head.payload_len > 0)
         if ((err = replay_reload(s, e)) != PS_OK)
             return err;

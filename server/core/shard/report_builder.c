@@ -9,7 +9,7 @@
 bool
 report_wants_job(const struct report_builder *b, const struct job *job)
 {
-    return job != NULL && (b->job[0] == '\0' || strcmp(b->job, job->name) == 0);
+    return job != NULL && !job->dropped && (b->job[0] == '\0' || strcmp(b->job, job->name) == 0);
 }
 
 bool

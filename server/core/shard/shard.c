@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/durability/drop_erase.h"
 #include "server/core/durability/identity.h"
 #include "server/core/shard/drain.h"
 #include "server/core/shard/upcall_handlers.h"
@@ -59,6 +60,8 @@ shard_work_on(struct shard *s, struct event_context *ctx)
         return save_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (redo_busy(s))
         return redo_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (drop_erase_busy(s))
+        return drop_erase_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (restore_busy(s) && !s->draining)
         return restore_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (!wants_blocks(s))
@@ -168,8 +171,14 @@ shard_next_time(const struct shard *s)
 bool
 shard_busy(const struct shard *s)
 {
-    return !s->broken && (save_prepares(s) || save_busy(s) || redo_busy(s) ||
+    return !s->broken && (save_prepares(s) || save_busy(s) || redo_busy(s) || drop_erase_busy(s) ||
                           (!s->draining && (wants_blocks(s) || restore_busy(s) || s->due != NULL)));
+}
+
+uint64_t
+shard_erased(const struct shard *s)
+{
+    return s->drops.erased;
 }
 
 bool
@@ -184,6 +193,7 @@ static struct identity
 own_identity(const struct shard *s)
 {
     return (struct identity){.format = SHARD_FORMAT,
+                             .newest = SHARD_FORMAT_DROPS,
                              .cluster = s->cluster,
                              .shard = s->config.shard,
                              .shards = s->config.shards,
@@ -198,6 +208,7 @@ put_identity(struct shard *s)
     enum ps_err err;
 
     s->boot = own.id;
+    s->format = own.format;
     if ((err = ops->begin(s->store, 64 * KIB)) != PS_OK)
         return err;
     if ((err = identity_put(s->store, identity_live, &own)) != PS_OK) {
@@ -222,6 +233,7 @@ shard_identify(struct shard *s, struct ps_error *e)
         return PS_OK;
     err = identity_check(row, &own, "the store", e);
     s->boot = row->boot;
+    s->format = row->format;
     psd__shard_row__free_unpacked(row, NULL);
     return err;
 }
@@ -245,6 +257,8 @@ set_defaults(struct shard_config *c)
         c->parked_max = SHARD_PARKED;
     if (c->parked_bytes_max == 0)
         c->parked_bytes_max = SHARD_PARKED_BYTES;
+    if (c->variable_ids_max == 0)
+        c->variable_ids_max = STORE_VAR_MAX;
     if (c->hello_ms == 0)
         c->hello_ms = SHARD_HELLO_MS;
     if (c->gather_bytes_max == 0)
@@ -276,6 +290,7 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->lapse_at = UINT64_MAX;
     s->turn.number = 1;
     save_init(s);
+    s->drops.save = s->save.number;
     rendezvous_core_init(&s->rendezvous, "shard 0", RENDEZVOUS_NO_COORDINATOR, config->boot);
     s->cluster = strdup(config->cluster);
     s->version = strdup(config->version != NULL ? config->version : "");
@@ -314,6 +329,7 @@ shard_free(struct shard *s)
     restore_finish(s);
     actions_finish(s);
     durable_acks_finish(s);
+    drop_erase_finish(s);
     connection_free_all(s);
     redo_finish(s);
     replay_free(s->replay);

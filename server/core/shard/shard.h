@@ -141,6 +141,9 @@ bool shard_is_half_restored(const struct shard *s);
 /* No variable was ever declared here, and no job is known. */
 bool shard_is_empty(const struct shard *s);
 
+/* How often all that was dropped has been erased: much memory may have been freed at once since the last time. */
+uint64_t shard_erased(const struct shard *s);
+
 /* ---- Replaying (redo.h): after shard_new() over a rebuilt store, before the first event ---- */
 
 /* Give the shard all pieces of a redo log, in order; it commits by itself now and then. After the last, or to stop

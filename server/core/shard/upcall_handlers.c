@@ -1,6 +1,7 @@
 /* The order of effects is part of the shard's behaviour: tests and simulator compare it. */
 #include "server/core/shard/upcall_handlers.h"
 
+#include "server/core/durability/drop_erase.h"
 #include "server/core/shard_state.h"
 
 /* Waiting requests are forgotten first, so that the session has nothing there any more when it is let go. */
@@ -10,6 +11,7 @@ listeners_connection_forgotten(struct shard *s, struct connection *c)
     pull_forget(s, c);
     declare_forget(s, c, 0, PS_OK);
     save_request_end(s, c, 0, PS_OK);
+    drop_erase_end(s, c, 0, PS_OK);
     durable_acks_forget(s, c);
     rendezvous_service_forget(s, c);
     if (c->session != NULL)

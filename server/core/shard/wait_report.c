@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/durability/drop_erase.h"
 #include "server/core/shard_state.h"
 
 struct wait_walk {
@@ -27,7 +28,7 @@ struct wait_walk {
 static bool
 wait_report_wants_job(const struct wait_walk *walk, const struct job *job)
 {
-    return job != NULL && (walk->only[0] == '\0' || strcmp(walk->only, job->name) == 0);
+    return job != NULL && !job->dropped && (walk->only[0] == '\0' || strcmp(walk->only, job->name) == 0);
 }
 
 static void
@@ -254,6 +255,22 @@ wait_for_disk(void *arg, const struct connection *c, uint64_t since_ms)
     return wait_report_show(walk);
 }
 
+static bool
+wait_for_erasing(void *arg, const struct connection *c, uint64_t since_ms)
+{
+    struct wait_walk *walk = arg;
+    const struct variable *v;
+    uint64_t blocks = 0;
+
+    if (walk->only[0] != '\0') /* the job is gone */
+        return true;
+    DL_FOREACH2 (walk->s->drops.variables, v, work_next)
+        blocks += v->ready;
+    begin_connection(walk, c, NULL, "drop", since_ms);
+    snprintf(walk->w.on, sizeof walk->w.on, "%" PRIu64 " blocks that were dropped are not erased yet", blocks);
+    return wait_report_show(walk);
+}
+
 static void
 save_waits_on(const struct save *save, const struct save_request *r, bool running, char *out, size_t size)
 {
@@ -327,6 +344,6 @@ wait_report_each(const struct shard *s, uint64_t now_ms, const char *job, wait_r
         if (wait_report_wants_job(&walk, s->jobs_by_id[id]) && !wait_report_in_job(&walk, s->jobs_by_id[id]))
             return false;
     return wait_report_for_variables(&walk) && durable_acks_each(s, wait_for_disk, &walk) &&
-           wait_report_for_saves(&walk, s->save.answering, true) &&
+           drop_erase_each(s, wait_for_erasing, &walk) && wait_report_for_saves(&walk, s->save.answering, true) &&
            wait_report_for_saves(&walk, s->save.waiting, false) && wait_report_for_groups(&walk);
 }

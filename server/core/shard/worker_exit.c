@@ -107,6 +107,17 @@ worker_exit_evict(struct shard *s, struct session *session, const char *by)
 }
 
 void
+worker_exit_drop(struct shard *s, struct session *session, const char *text)
+{
+    struct connection *c = session->connection;
+
+    session->dropped = true;
+    worker_exit_leave(s, session, SESSION_LAPSED);
+    if (c != NULL)
+        connection_refuse(s, c, PS_ERR_DROPPED, "%s", text);
+}
+
+void
 worker_exit_time(struct shard *s)
 {
     uint32_t lapses = 0;

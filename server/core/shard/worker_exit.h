@@ -18,6 +18,10 @@ void worker_exit_finish(struct shard *s, struct session *session);
 /* Evict a live worker before its lease ends: it lapses now, and its connection ends with FENCED. by: the evictor. */
 void worker_exit_evict(struct shard *s, struct session *session, const char *by);
 
+/* The worker's job lost variables: it lapses now, and its connection ends with DROPPED. The others are not notified,
+ * since they end likewise. */
+void worker_exit_drop(struct shard *s, struct session *session, const char *text);
+
 /* Lapse the sessions that are due, and find out when the next one will be. */
 void worker_exit_time(struct shard *s);
 

@@ -26,8 +26,8 @@ data_open_read_block(struct shard *s, struct store_snapshot *snap, struct shard_
     struct block_ref ref;
     enum ps_err err;
 
-    if (d->var[i] > s->variables_len) /* the store could not be read again since */
-        return PS_ERR_IO;
+    if (variable_table_get(&s->variables, d->var[i]) == NULL)
+        return s->broken ? PS_ERR_IO : PS_ERR_DROPPED; /* the store could not be read again since, or it is erased */
     block_locate(s, d->var[i], d->block[i], &ref);
     if ((err = data_open_get_committed(s, snap, &ref, &value)) != PS_OK)
         return err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err;

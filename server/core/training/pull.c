@@ -124,14 +124,20 @@ may_park(struct shard *s, struct connection *c, uint64_t request, const struct s
 static const struct job *
 job_asked(const struct shard *s, const struct connection *c, const Psd__Pull *m)
 {
+    const struct variable *v;
+
     if (c->session != NULL)
         return c->session->job;
-    return m->var[0] > 0 && m->var[0] <= s->variables_len ? s->variables[m->var[0]]->job : NULL;
+    v = variable_find(s, m->var[0]);
+    return v != NULL ? v->job : NULL;
 }
 
 static enum ps_err
 no_job(const struct shard *s, const Psd__Pull *m, struct ps_error *e)
 {
+    if (m->var[0] > 0 && m->var[0] < s->variables.next)
+        return ps_fail(e, PS_ERR_DROPPED, "variable %u of shard %u was dropped: attach again", m->var[0],
+                       s->config.shard);
     return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable %u: attach first", s->config.shard, m->var[0]);
 }
 

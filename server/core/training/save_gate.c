@@ -8,17 +8,19 @@ save_gate_open(const struct shard *s)
 {
     const struct save *save = &s->save;
 
-    return save->state == SAVE_IDLE && !save->say_abandoned && save->left == 0 && !s->broken &&
-           !restore_holds_saves(&s->restore, s->draining);
+    return save->state == SAVE_IDLE && !save->say_abandoned && save->left == 0 && !drop_list_left(&s->drops) &&
+           !s->broken && !restore_holds_saves(&s->restore, s->draining);
 }
 
 /* Blocks never go back, so the first one that was not there is where to look again. */
 static bool
 save_gate_all_come(const struct shard *s, const struct job *job, struct save_request *r)
 {
-    for (; r->at.var <= s->variables_len; r->at = (struct save_place){.var = r->at.var + 1}) {
-        const struct variable *v = s->variables[r->at.var];
+    const struct variable *v;
 
+    for (; (v = variable_from(s, r->at.var)) != NULL; r->at = (struct save_place){.var = r->at.var + 1}) {
+        if (v->id != r->at.var)
+            r->at = (struct save_place){.var = v->id};
         for (; v->job == job && r->at.index < v->ready; r->at.index++)
             if (clock_of_block(job, &v->blocks[r->at.index], CLOCK_FOR_PULL) < r->clock)
                 return false;
@@ -28,12 +30,14 @@ save_gate_all_come(const struct shard *s, const struct job *job, struct save_req
 
 /* Least and greatest clock of all blocks; *greatest at least what it was. */
 static void
-save_gate_range(const struct shard *s, const struct job *job, uint64_t *least, uint64_t *greatest)
+save_gate_range(const struct job *job, uint64_t *least, uint64_t *greatest)
 {
+    const struct variable *v;
+
     *least = UINT64_MAX;
-    for (uint32_t id = 1; id <= s->variables_len; id++)
-        for (uint64_t i = 0; s->variables[id]->job == job && i < s->variables[id]->ready; i++) {
-            uint64_t clock = clock_of_block(job, &s->variables[id]->blocks[i], CLOCK_FOR_PULL);
+    for (v = job->variables; v != NULL; v = v->hh.next)
+        for (uint64_t i = 0; i < v->ready; i++) {
+            uint64_t clock = clock_of_block(job, &v->blocks[i], CLOCK_FOR_PULL);
 
             *least = MIN(*least, clock);
             *greatest = MAX(*greatest, clock);
@@ -47,7 +51,7 @@ save_gate_sync_ready(const struct shard *s, const struct job *job, struct save_r
 
     if (!save_gate_all_come(s, job, r))
         return false;
-    save_gate_range(s, job, &least, &greatest);
+    save_gate_range(job, &least, &greatest);
     if (least >= r->clock && (greatest == r->clock || !job_is_full_sync(job)))
         return true;
     r->clock = job_is_full_sync(job) ? greatest : r->clock; /* too late for the one that was asked for */

@@ -126,12 +126,20 @@ connection_close(struct shard *s, struct connection *c)
     c->state = CONN_CLOSING;
 }
 
+/* A client of before a code was added takes an end with it for one that passes, and would come again. */
+static enum ps_err
+connection_known_code(const struct connection *c, enum ps_err code)
+{
+    return code == PS_ERR_DROPPED && c->codes < PS_ERR_DROPPED ? PS_ERR_FENCED : code;
+}
+
 static void
 end_with(struct shard *s, struct connection *c, enum ps_err code, const char *format, va_list args)
 {
     char text[PS_ERROR_TEXT_MAX];
 
     vsnprintf(text, sizeof text, format, args);
+    code = connection_known_code(c, code);
     actions_log(s, SHARD_LOG_WARNING, "peer refused peer=%s code=%s reason=\"%s\"", c->peer, ps_err_name(code), text);
     actions_flush_acks(s, c);
     actions_error(s, c, 0, code, text);

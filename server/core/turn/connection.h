@@ -32,6 +32,7 @@ struct connection {
     uint64_t acks_held_us;       /* the longest that one of them waited for other workers */
     uint64_t rendezvous_request; /* that is answered when its rendezvous is; 0: it waits in none */
     uint64_t opened_ms;
+    uint32_t codes;                                   /* the greatest code that its client knows */
     struct connection *greeting_prev, *greeting_next; /* CONN_NEW: by order of arrival */
     char *agent;                                      /* CONN_OBSERVER: the name that it gives; may be NULL */
     UT_hash_handle hh;

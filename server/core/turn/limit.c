@@ -61,7 +61,7 @@ limit_now(const struct shard *s, enum limit limit, const struct shard_event *eve
     const uint64_t now[LIMITS] = {
         [LIMIT_CONNECTIONS] = s->connections_len,
         [LIMIT_DESCRIPTORS] = glue->descriptors,
-        [LIMIT_JOBS] = s->jobs_len,
+        [LIMIT_JOBS] = HASH_COUNT(s->jobs),
         [LIMIT_VARIABLES] = s->variables_len,
         [LIMIT_SESSIONS] = s->sessions_len,
         [LIMIT_BARRIERS] = s->barriers_len,

@@ -28,6 +28,7 @@
 #define SHARD_UNRESOLVED_MAX 65536       /* sequenced messages of one session received and not yet answered */
 #define SHARD_OUTCOMES_MAX   32          /* outcomes other than OK that a session remembers until they are acked */
 #define SHARD_SET_MAX        4096        /* variables that one set may change */
+#define SHARD_DROP_MAX       128         /* variables that one drop by their names takes; it is asked again */
 #define SHARD_TURN_LONG      (256 * KIB) /* see shard_long_turn() */
 #define SHARD_WORK_BYTES     (4 * MIB)   /* blocks initialized per SHARD_WORK event, at most so many bytes, */
 #define SHARD_WORK_BLOCKS    128         /* and at most so many of them: other events wait meanwhile */
@@ -44,7 +45,8 @@ struct shard_config {
     uint32_t connections_max;  /* default 4096 */
     uint32_t jobs_max, variables_max, sessions_max, barriers_max, parked_max; /* 0: the defaults above */
     uint64_t parked_bytes_max;                                                /* the same */
-    uint32_t hello_ms;                                                        /* the same */
+    uint32_t variable_ids_max;    /* ids of variables; 0: STORE_VAR_MAX. Tests have fewer */
+    uint32_t hello_ms;            /* the same */
     uint64_t in_flight_bytes_max; /* sent to clients; enforced by the glue */
     const char *version;          /* of psd, for reports */
     const char *live_dir;         /* for reports */
@@ -180,6 +182,7 @@ struct shard_save_row {
 struct shard_save {
     uint64_t number;        /* counts from 1, over all processes */
     uint64_t boot;          /* of the data */
+    uint32_t format;        /* the same: SHARD_FORMAT, ... (identity.h) */
     uint64_t redo;          /* pieces of the redo log before this one are in it */
     uint64_t blocks, bytes; /* to be saved */
     const char *checkpoint; /* the directory of a checkpoint (checkpoint.h); NULL: a save to the durable environment */

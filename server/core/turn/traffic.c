@@ -49,7 +49,7 @@ traffic_waited(struct shard *s, struct session *x, enum wait reason, uint64_t si
 void
 traffic_waited_for(struct shard *s, const struct traffic_wait *w, uint32_t var)
 {
-    struct variable *v = var <= s->variables_len ? s->variables[var] : NULL;
+    struct variable *v = variable_table_get(&s->variables, var);
 
     if (v == NULL || v->waited == w->number)
         return;

@@ -10,7 +10,7 @@
 static uint64_t
 turn_cursor_rows(const struct shard *s)
 {
-    return s->cursors_used ? s->ordinals / DATA_CURSOR_CHUNK + 1 : 0;
+    return s->cursors_used ? s->ordinals.end / DATA_CURSOR_CHUNK + 1 : 0;
 }
 
 /* One event may mark the rows of all workers: what it resolves is the end of a step. */
@@ -180,6 +180,16 @@ turn_mark_session(struct shard *s, struct session *session)
     session->marked = true;
     LL_PREPEND2(s->turn.sessions, session, marked_next);
     s->turn.rows++;
+}
+
+void
+turn_unmark_session(struct shard *s, struct session *session)
+{
+    if (!session->marked)
+        return;
+    session->marked = false;
+    LL_DELETE2(s->turn.sessions, session, marked_next);
+    s->turn.rows--;
 }
 
 void

@@ -67,6 +67,7 @@ void turn_take_rows(struct shard *s, uint64_t n);
 
 /* Write this row at the end of the turn. */
 void turn_mark_session(struct shard *s, struct session *session);
+void turn_unmark_session(struct shard *s, struct session *session); /* it is freed before that */
 void turn_mark_variable(struct shard *s, struct variable *v);
 void turn_mark_job(struct shard *s, struct job *job);
 

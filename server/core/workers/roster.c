@@ -40,6 +40,17 @@ roster_add(struct roster *r, uint32_t task)
     r->summary[word / BITS] |= UINT64_C(1) << word % BITS;
 }
 
+void
+roster_remove(struct roster *r, uint32_t task)
+{
+    uint32_t word = task / BITS;
+
+    ps_assert(task < r->room);
+    r->words[word] &= ~(UINT64_C(1) << task % BITS);
+    if (r->words[word] == 0)
+        r->summary[word / BITS] &= ~(UINT64_C(1) << word % BITS);
+}
+
 /* The first bit that is set, at `from` or past it, of those below len; len: none. */
 static uint32_t
 bits_next(const uint64_t *bits, uint32_t len, uint32_t from, uint64_t *looks)

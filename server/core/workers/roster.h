@@ -23,6 +23,7 @@ bool roster_init(struct roster *r, uint32_t room) PS_MUST_USE;
 void roster_finish(struct roster *r); /* accepts a zeroed one */
 
 void roster_add(struct roster *r, uint32_t task);
+void roster_remove(struct roster *r, uint32_t task);
 
 /* The first that is in, at `task` or past it; ROSTER_END: none. */
 uint32_t roster_next(const struct roster *r, uint32_t task);

@@ -511,6 +511,8 @@ kit_hello(struct kit *k, uint64_t conn, const struct kit_hello *h)
     m.resume = h->resume;
     m.acked_through = h->acked_through;
     m.lease_ms = h->lease_ms;
+    m.boot = h->boot;
+    m.codes = h->older ? 0 : PS_ERR_COUNT - 1;
     m.agent = (char *)(h->agent != NULL ? h->agent : "kit");
     m.metric_names = (char **)h->metric_names;
     while (h->metric_names[m.n_metric_names] != NULL)

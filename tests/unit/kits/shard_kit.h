@@ -126,6 +126,8 @@ struct kit_hello {
     uint64_t acked_through;
     uint32_t lease_ms;
     const char *agent;
+    uint64_t boot;                                  /* resume: that of the last welcome */
+    bool older;                                     /* a client of before the code DROPPED */
     const char *metric_names[WIRE_METRICS_MAX + 2]; /* up to a NULL */
 };
 void kit_hello(struct kit *k, uint64_t conn, const struct kit_hello *h); /* opens the connection */

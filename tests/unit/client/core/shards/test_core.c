@@ -108,8 +108,8 @@ START_TEST(taken_task_is_tried_again_and_named)
 }
 END_TEST
 
-static const enum ps_err finals[] = {PS_ERR_CLUSTER, PS_ERR_MISMATCH,     PS_ERR_VERSION, PS_ERR_FENCED,
-                                     PS_ERR_INVALID, PS_ERR_LEASE_LAPSED, PS_ERR_PROTOCOL};
+static const enum ps_err finals[] = {PS_ERR_CLUSTER, PS_ERR_MISMATCH,     PS_ERR_VERSION,  PS_ERR_FENCED,
+                                     PS_ERR_INVALID, PS_ERR_LEASE_LAPSED, PS_ERR_PROTOCOL, PS_ERR_DROPPED};
 
 START_TEST(final_refusal_ends_the_join)
 {
@@ -440,6 +440,64 @@ START_TEST(rejoin_is_a_new_incarnation_at_the_given_clock)
     ck_assert_uint_eq(core_expect(&h, i, MSG_PUSH).u.push->seq, 1);
     tell_ack(&h, i, 1, PS_OK);
     end_op(&h, op, PS_OK);
+}
+END_TEST
+
+/* The variable of before is another one now, under another id; what was seen of it says nothing of this one. */
+START_TEST(a_worker_whose_job_was_dropped_is_told_and_may_begin_anew)
+{
+    struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {10}};
+    struct core_var *v = harness_var(&h, "w", 10), *again;
+    struct core_op *op = push_one(v);
+    Psd__Declared declared = PSD__DECLARED__INIT;
+    uint32_t at = v->shard[0].blocks > 0 ? 0 : 1;
+    struct wire_msg m;
+    struct ps_error e;
+
+    v->seen[0] = 8;
+    core_expect(&h, at, MSG_PUSH);
+    tell_error(&h, at, 0, PS_ERR_DROPPED, "job 'job' was dropped by psctl");
+    end_op(&h, op, PS_ERR_DROPPED);
+    ck_assert_int_eq(core_fatal(h.core, &e), PS_ERR_DROPPED);
+    ck_assert_str_eq(e.text, "job 'job' was dropped by psctl");
+    ck_assert(!h.link[0].open && !h.link[1].open);
+    core_rejoin(h.core, 78, h.now);
+    harness_perform(&h);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert(!core_expect(&h, i, MSG_HELLO).u.hello->resume);
+        tell_welcome(&h, i, (struct welcome){0});
+    }
+    op = push_one(v); /* it was not declared again: the shard says so */
+    core_expect(&h, at, MSG_PUSH);
+    tell_ack(&h, at, 1, PS_ERR_DROPPED);
+    end_op(&h, op, PS_ERR_DROPPED);
+    spec.optimizer = v->spec.optimizer;
+    spec.init = v->spec.init;
+    ck_assert_int_eq(core_declare(h.core, &spec, &again, &op, &e), PS_OK);
+    ck_assert_ptr_eq(again, v);
+    harness_perform(&h);
+    m = core_expect(&h, at, MSG_DECLARE);
+    declared.var = v->shard[at].id + 5;
+    to_client(&h, at, MSG_DECLARED, m.request, &declared.base, NULL, 0);
+    end_op(&h, op, PS_OK);
+    ck_assert_uint_eq(v->seen[0], 0);
+    op = push_one(v);
+    m = core_expect(&h, at, MSG_PUSH);
+    ck_assert_uint_eq(m.u.push->var[0], declared.var);
+    tell_ack(&h, at, 2, PS_OK);
+    end_op(&h, op, PS_OK);
+}
+END_TEST
+
+START_TEST(a_hello_again_says_which_life_of_the_data_it_knew)
+{
+    struct wire_msg m;
+
+    harness_cut(&h, 0);
+    harness_pass(&h, 1000);
+    m = core_expect(&h, 0, MSG_HELLO);
+    ck_assert(m.u.hello->resume && m.u.hello->boot == h.core->links[0].boot && m.u.hello->boot != 0);
+    ck_assert_uint_eq(m.u.hello->codes, PS_ERR_COUNT - 1);
 }
 END_TEST
 
@@ -797,6 +855,8 @@ make_suite(void)
     tcase_add_loop_test(joined, a_drop_never_hides_an_error, 0, 2);
     tcase_add_test(joined, lapsed_lease_ends_all_operations);
     tcase_add_test(joined, rejoin_is_a_new_incarnation_at_the_given_clock);
+    tcase_add_test(joined, a_worker_whose_job_was_dropped_is_told_and_may_begin_anew);
+    tcase_add_test(joined, a_hello_again_says_which_life_of_the_data_it_knew);
     tcase_add_test(joined, events_are_told);
     tcase_add_test(joined, draining_answer_waits_for_the_next_life);
     tcase_add_test(joined, idle_worker_pings_before_its_lease_ends);

@@ -513,7 +513,7 @@ static const struct bad_head {
     {4, 2, {0, 0}, PS_ERR_VERSION, "version 0"},
     {4, 2, {1, 1}, PS_ERR_VERSION, "version 257"},
     {6, 2, {0, 0}, PS_ERR_PROTOCOL, "type 0"},
-    {6, 2, {MSG_TYPE_MAX, 0}, PS_ERR_PROTOCOL, "type 37"},
+    {6, 2, {MSG_TYPE_MAX, 0}, PS_ERR_PROTOCOL, "is not known"},
     {6, 2, {255, 255}, PS_ERR_PROTOCOL, "type 65535"},
     {8, 4, {1, 0, 4, 0}, PS_ERR_PROTOCOL, "262145 bytes of metadata"},
     {8, 4, {255, 255, 255, 255}, PS_ERR_PROTOCOL, "4294967295 bytes of metadata"},

@@ -70,6 +70,8 @@ static struct samples {
     Psd__Define define;
     Psd__Defined defined;
     Psd__Begins defined_begins;
+    Psd__Drop drop;
+    Psd__Dropped dropped;
     Psd__Meet meet;
     Psd__Meeting meeting;
     Psd__GroupMember member[2], *member_list[2];
@@ -417,6 +419,13 @@ samples_saves(void)
     psd__defined__init(&m.defined);
     m.defined.round = 2;
     m.defined.begins = &m.defined_begins;
+    psd__drop__init(&m.drop);
+    m.drop.job = (char *)"train";
+    m.drop.variables = (char *)"layer/*";
+    m.drop.force = 1;
+    psd__dropped__init(&m.dropped);
+    m.dropped.found = 1;
+    m.dropped.bytes = 77;
 }
 
 static void
@@ -492,6 +501,8 @@ wire_sample(enum msg_type type)
         [MSG_EVICTED] = &m.evicted.base,
         [MSG_DEFINE] = &m.define.base,
         [MSG_DEFINED] = &m.defined.base,
+        [MSG_DROP] = &m.drop.base,
+        [MSG_DROPPED] = &m.dropped.base,
     };
 
     return of_type[type];
@@ -703,6 +714,9 @@ many_names(size_t n)
     X(evict_job, EVICT, INVALID, "evict.job is empty", m.evict.job = (char *)"")                                       \
     X(evict_job_long, EVICT, LIMIT, "evict.job has 256 bytes", m.evict.job = wire_letters(256))                        \
     X(evict_task, EVICT, LIMIT, "evict.task is 65536", m.evict.task = 65536)                                           \
+    X(drop_job, DROP, INVALID, "drop.job is empty", m.drop.job = (char *)"")                                           \
+    X(drop_job_long, DROP, LIMIT, "drop.job has 256 bytes", m.drop.job = wire_letters(256))                            \
+    X(drop_variables_long, DROP, LIMIT, "drop.variables has 256 bytes", m.drop.variables = wire_letters(256))          \
     X(evicted_agent, EVICTED, LIMIT, "evicted.agent has 256 bytes", m.evicted.agent = wire_letters(256))               \
     X(define_nothing, DEFINE, INVALID, "define.field is 0", m.define.n_field = 0)                                      \
     X(define_name, DEFINE, INVALID, "a field's name is 1 to 63 bytes", m.field[0].name = (char *)"")                   \

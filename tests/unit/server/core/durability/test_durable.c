@@ -41,6 +41,7 @@ open_disk(void)
         disk = disk != NULL ? disk : store_mem_new(GIB);
     else
         ck_assert_msg(store_lmdb_open(&o, &disk, &report, &e) == PS_OK, "%s", e.text);
+    durable_close(&d);
     ck_assert_msg(durable_open(&d, disk, "test", 0, 1, 99, &e) == PS_OK, "%s", e.text);
 }
 
@@ -58,6 +59,7 @@ power_cycle(void)
 static void
 remove_disk(void)
 {
+    durable_close(&d);
     disk->ops->close(disk);
     disk = NULL;
     if (dir[0] == '\0')
@@ -199,6 +201,8 @@ durable_carry(struct durable_saver *s)
         if ((err = durable_begin_save(&d, k.save->boot, &more)) == PS_OK && more && ++s->done == s->commits)
             return PS_ERR_CANCELLED;
     }
+    for (more = true; more && err == PS_OK;)
+        err = durable_sweep(&d, k.save, &more);
     while (err == PS_OK && (n = shard_save_next(k.shard, SIZE_MAX, blocks, s->batch)) > 0) {
         if ((err = stage_batch(blocks, n, s)) != PS_OK)
             break;
@@ -306,7 +310,7 @@ put_format(const char *name, const struct identity *who)
     if (who != NULL) {
         OK(identity_put(disk, name, who));
     } else {
-        row.format = DURABLE_FORMAT + 1;
+        row.format = DURABLE_FORMAT_DROPS + 1;
         OK(metadata_rows_put(disk, name, &row.base));
     }
     OK(disk->ops->commit(disk));
@@ -321,7 +325,33 @@ START_TEST(newer_formats_are_refused_with_a_sentence)
     who.format = DURABLE_FORMAT;
     put_format(identity_durable, &who);
     put_format(durable_manifest_name, NULL);
-    durable_refused("test", 0, PS_ERR_VERSION, "has format 3, this psd knows format 2");
+    durable_refused("test", 0, PS_ERR_VERSION, "has format 4, this psd knows format 3");
+}
+END_TEST
+
+static void
+set_format(struct kit *kit)
+{
+    kit->save->format = SHARD_FORMAT_DROPS;
+}
+
+/* Of data that an earlier psd would misunderstand the save says so, and so does what is made from it. */
+START_TEST(a_save_has_the_format_of_its_data)
+{
+    Psd__ShardRow *row;
+    struct store *live;
+
+    save_whole();
+    ck_assert(!d.manifest.drops);
+    k.save_begun = set_format;
+    save_whole();
+    power_cycle();
+    ck_assert(d.manifest.drops);
+    live = durable_rebuild_live();
+    OK(identity_get(live, identity_live, &row));
+    ck_assert_uint_eq(row->format, SHARD_FORMAT_DROPS);
+    psd__shard_row__free_unpacked(row, NULL);
+    live->ops->close(live);
 }
 END_TEST
 
@@ -636,6 +666,102 @@ START_TEST(many_leftovers_go_in_bounded_transactions)
 }
 END_TEST
 
+/* ---- Drops ---- */
+
+#define WATCHER 9
+
+static void
+drop_by_name(const char *variables)
+{
+    Psd__Drop m = PSD__DROP__INIT;
+
+    m.job = (char *)"train";
+    m.variables = (char *)variables;
+    m.force = true;
+    kit_observe(&k, WATCHER);
+    kit_frame(&k, WATCHER, MSG_DROP, 1, &m.base, NULL, 0);
+    kit_work(&k);
+    kit_answer_free(kit_expect(&k, WATCHER, MSG_DROPPED));
+    kit_close(&k, WATCHER);
+}
+
+struct blocks_of {
+    uint32_t var;
+    uint64_t n;
+};
+
+static bool
+count_of_var(void *arg, const struct store_key *key, struct span value)
+{
+    struct blocks_of *b = arg;
+
+    (void)value;
+    b->n += key->generation < STORE_GENERATION_REDO && key->var == b->var;
+    return true;
+}
+
+/* In both generations. */
+static uint64_t
+blocks_on_disk(uint32_t var)
+{
+    struct blocks_of b = {.var = var};
+
+    OK(disk->ops->each_block(disk, count_of_var, &b));
+    return b.n;
+}
+
+static void
+cut_all(void)
+{
+    for (bool more = true; more;)
+        OK(durable_cut(&d, &more));
+}
+
+START_TEST(what_was_dropped_leaves_the_disk)
+{
+    struct durable_saver quiet = {.batch = 7};
+
+    save_whole();
+    save_whole();
+    ck_assert_uint_eq(blocks_on_disk(1), 2 * layouts[1].blocks);
+    drop_by_name("b"); /* the first */
+    OK(durable_save(&quiet));
+    check_rebuilt(&instant);
+    cut_all();
+    ck_assert_uint_eq(blocks_on_disk(1), 0);
+    ck_assert_uint_eq(blocks_on_disk(3), 2 * layouts[3].blocks);
+    drop_by_name("*");
+    OK(durable_save(&quiet));
+    OK(durable_save(&quiet)); /* nothing was cut in between */
+    check_rebuilt(&instant);
+    cut_all();
+    ck_assert_uint_eq(blocks_on_disk(2) + blocks_on_disk(3), 0);
+}
+END_TEST
+
+/* What is left by saves that were not completed is of no harm to a later one. */
+START_TEST(a_drop_after_a_save_that_failed_is_whole)
+{
+    enum ps_err err = PS_ERR_CANCELLED;
+
+    for (uint64_t commits = 1; err != PS_OK; commits++) {
+        struct durable_saver fails = {.batch = 7, .commits = commits}, whole = {.batch = 7};
+        char name[2] = {(char)('a' + 1 + commits % VARS), 0};
+
+        save_whole();
+        err = durable_save(&fails);
+        if (commits % 2 == 0)
+            power_cycle();
+        drop_by_name(name);
+        OK(durable_save(&whole));
+        check_rebuilt(&instant);
+        ck_assert_uint_le(blocks_on_disk((uint32_t)(1 + commits % VARS)), layouts[1 + commits % VARS].blocks);
+        durable_teardown();
+        durable_setup();
+    }
+}
+END_TEST
+
 /* ---- The redo log ---- */
 
 static void
@@ -746,6 +872,7 @@ add_common(TCase *t)
     tcase_add_test(t, rows_that_are_gone_are_gone_in_the_next_save);
     tcase_add_test(t, power_lost_after_any_commit_leaves_one_save_or_the_other);
     tcase_add_test(t, many_leftovers_go_in_bounded_transactions);
+    tcase_add_test(t, what_was_dropped_leaves_the_disk);
     tcase_add_test(t, redo_log_grows_and_is_cut_by_saves);
     tcase_add_test(t, pieces_that_were_not_committed_do_not_count);
 }
@@ -760,6 +887,7 @@ make_suite(void)
     add_common(t);
     tcase_add_test(t, live_store_is_not_taken_for_a_durable_one);
     tcase_add_test(t, newer_formats_are_refused_with_a_sentence);
+    tcase_add_test(t, a_save_has_the_format_of_its_data);
     tcase_add_test(t, without_a_save_nothing_is_rebuilt);
     tcase_add_test(t, a_live_store_that_has_just_the_room_is_rebuilt);
     tcase_add_test(t, rebuilt_data_has_the_boot_that_was_given);
@@ -768,6 +896,7 @@ make_suite(void)
     tcase_add_test(t, rebuild_may_be_given_up);
     tcase_add_test(t, missing_block_of_a_save_is_noticed);
     tcase_add_test(t, what_another_boot_staged_is_erased_first);
+    tcase_add_test(t, a_drop_after_a_save_that_failed_is_whole);
     tcase_add_test(t, gap_in_the_redo_log_is_noticed);
     suite_add_tcase(s, t);
     tcase_add_checked_fixture(lmdb, setup_lmdb, durable_teardown);

@@ -70,7 +70,8 @@ declared_free(struct declared *d)
     HASH_DEL(d->job.variables, d->v);
     variable_free(d->v);
     ck_assert_ptr_null(d->shard.definitions);
-    free(d->shard.variables);
+    variable_table_finish(&d->shard.variables);
+    ordinals_finish(&d->shard.ordinals);
     free(d);
 }
 

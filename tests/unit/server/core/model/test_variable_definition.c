@@ -36,14 +36,14 @@ START_TEST(variables_that_are_alike_have_one_definition)
     kit_declare(&k, 1, "a", 10, PS_SGD);
     kit_declare(&k, 1, "b", 10, PS_SGD);
     ck_assert_uint_eq(variable_definition_count(), 1);
-    ck_assert_ptr_eq(k.shard->variables[1]->def, k.shard->variables[2]->def);
+    ck_assert_ptr_eq(variable_find(k.shard, 1)->def, variable_find(k.shard, 2)->def);
     kit_declare(&k, 1, "c", 11, PS_SGD);
     kit_declare(&k, 1, "d", 10, PS_ADAM);
     ck_assert_uint_eq(variable_definition_count(), 3);
     kit_join(&k, 2, kit_job("other", PSD__MODE__SYNC, 1), 0); /* of whatever job */
     kit_declare(&k, 2, "a", 10, PS_SGD);
     ck_assert_uint_eq(variable_definition_count(), 3);
-    ck_assert_uint_eq(k.shard->variables[1]->def->uses, 3);
+    ck_assert_uint_eq(variable_find(k.shard, 1)->def->uses, 3);
 }
 END_TEST
 
@@ -66,15 +66,15 @@ START_TEST(set_gives_a_variable_another_definition)
     a = kit_expect(&k, 1, MSG_SET_DONE);
     kit_answer_free(a);
     ck_assert_uint_eq(variable_definition_count(), 2);
-    ck_assert_double_ne(k.shard->variables[1]->def->optimizer.learning_rate, 0.5);
-    ck_assert_double_eq(k.shard->variables[2]->def->optimizer.learning_rate, 0.5);
-    ck_assert(wire_declare_equal(k.shard->variables[1]->def->declare, k.shard->variables[2]->def->declare));
+    ck_assert_double_ne(variable_find(k.shard, 1)->def->optimizer.learning_rate, 0.5);
+    ck_assert_double_eq(variable_find(k.shard, 2)->def->optimizer.learning_rate, 0.5);
+    ck_assert(wire_declare_equal(variable_find(k.shard, 1)->def->declare, variable_find(k.shard, 2)->def->declare));
     set.variables = (char *)"*"; /* the first one's is no variable's any more */
     kit_frame(&k, 1, MSG_SET, 6, &set.base, NULL, 0);
     ck_assert_uint_eq(variable_definition_count(), 1);
     kit_crash(&k);
     ck_assert_uint_eq(variable_definition_count(), 1);
-    ck_assert_double_eq(k.shard->variables[1]->def->optimizer.learning_rate, 0.5);
+    ck_assert_double_eq(variable_find(k.shard, 1)->def->optimizer.learning_rate, 0.5);
 }
 END_TEST
 

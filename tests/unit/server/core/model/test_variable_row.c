@@ -9,6 +9,7 @@
 
 static uint8_t bytes[1024];
 static size_t len;
+static uint64_t ordinal;
 
 /* The row of a variable as psd writes it. */
 static void
@@ -32,6 +33,7 @@ row_pack(const char *name, uint64_t elements)
     row.job = 3;
     row.declare = &declare;
     row.optimizer = wire_optimizer_message(&adam, &now);
+    row.ordinal = ordinal;
     len = psd__variable_row__pack(&row, bytes);
 }
 
@@ -67,7 +69,7 @@ check_row(size_t n)
     if ((m = psd__variable_row__unpack(NULL, n, bytes)) == NULL)
         return true; /* it looks no further than it has to: such a definition is that of no variable */
     ck_assert_uint_eq((uint32_t)is.job, m->job);
-    ck_assert(m->declare != NULL && m->optimizer != NULL);
+    ck_assert(m->declare != NULL && m->optimizer != NULL && is.ordinal == m->ordinal && !m->dropped);
     psd__variable_row__free_unpacked(m, NULL);
     return true;
 }
@@ -84,9 +86,11 @@ START_TEST(row_is_read_as_it_was_packed)
         Psd__VariableRow *m;
         char *name;
 
+        ordinal = i * 1000; /* 0: a row of before there were any */
         row_pack(names[i], 16);
         ck_assert(variable_row_read((struct span){bytes, len}, &is));
         ck_assert_uint_eq(is.job, 3);
+        ck_assert_uint_eq(is.ordinal, ordinal);
         ck_assert_uint_eq(is.name.len, strlen(names[i]));
         ck_assert(memcmp(is.name.data, names[i], is.name.len) == 0);
         m = psd__variable_row__unpack(NULL, len, bytes);
@@ -103,9 +107,20 @@ END_TEST
 
 START_TEST(row_that_ends_early_is_left_to_others)
 {
+    ordinal = 0;
     row_pack("w", 16);
     for (size_t n = 0; n < len; n++)
         ck_assert_msg(!check_row(n), "%zu of %zu bytes", n, len);
+}
+END_TEST
+
+START_TEST(row_of_a_dropped_variable_is_left_to_others)
+{
+    ordinal = 9;
+    row_pack("w", 16);
+    bytes[len++] = 5 << 3;
+    bytes[len++] = 1;
+    ck_assert(!check_row(len));
 }
 END_TEST
 
@@ -124,6 +139,7 @@ START_TEST(damaged_rows_are_read_as_they_are_or_left_to_others)
     unsigned read = 0;
 
     for (unsigned i = 0; i < 20000; i++) {
+        ordinal = test_below(&rng, 1 << 20);
         row_pack("layer/weights/7", 1 + test_below(&rng, 1 << 20));
         for (uint64_t n = 1 + test_below(&rng, 3); n > 0; n--)
             bytes[test_below(&rng, len)] = (uint8_t)test_below(&rng, 256);
@@ -141,6 +157,7 @@ make_suite(void)
 
     tcase_add_test(t, row_is_read_as_it_was_packed);
     tcase_add_test(t, row_that_ends_early_is_left_to_others);
+    tcase_add_test(t, row_of_a_dropped_variable_is_left_to_others);
     tcase_add_test(t, row_with_a_field_that_is_not_known_is_left_to_others);
     tcase_add_test(t, damaged_rows_are_read_as_they_are_or_left_to_others);
     suite_add_tcase(s, t);

@@ -1117,7 +1117,7 @@ END_TEST
 START_TEST(another_format_is_refused_as_such)
 {
     make_log();
-    head_of(0)->format = REDO_FORMAT + 1;
+    head_of(0)->format = REDO_FORMAT_DROPS + 1;
     expect_refused(PS_ERR_VERSION);
     disk_finish(&disk);
 }

@@ -33,6 +33,8 @@ metric_names_joins(uint64_t conn, uint32_t task, const char *const *names)
     kit_answer_free(kit_expect(&k, conn, MSG_WELCOME));
 }
 
+#define ANEW ": all must run the same program; to begin anew: psctl drop --job train --force"
+
 /* The error names the wrong name, and the connection is closed. */
 static void
 is_refused(uint64_t conn, uint32_t task, const char *const *names, const char *says)
@@ -90,10 +92,11 @@ END_TEST
 START_TEST(others_are_refused_while_a_worker_is_live)
 {
     metric_names_joins(1, 0, NAMES("rows", "loss"));
-    is_refused(2, 1, NAMES("rows", "hits", "x"), "metric 1 of job 'train' is 'loss' to its live workers, not 'hits'");
+    is_refused(2, 1, NAMES("rows", "hits", "x"),
+               "metric 1 of job 'train' is 'loss' to its live workers, not 'hits'" ANEW);
     names_are(NAMES("rows", "loss"));
     kit_close(&k, 1); /* without a connection it is live until its grace is over */
-    is_refused(2, 1, NAMES("hits"), "metric 0 of job 'train' is 'rows' to its live workers, not 'hits'");
+    is_refused(2, 1, NAMES("hits"), "metric 0 of job 'train' is 'rows' to its live workers, not 'hits'" ANEW);
     kit_pass(&k, 60000);
     metric_names_joins(2, 1, NAMES("hits"));
     names_are(NAMES("hits"));
