@@ -508,6 +508,7 @@ usage "--check goes alone" "--check goes with neither" status --check --json
 usage "a watch that is no time is refused" "--watch" status --watch=soon
 usage "evict needs a worker" "expected one worker's number" evict
 usage "which is a number" "expected one worker's number" evict 1x
+usage "drop needs a job" "expected --job NAME" drop --yes
 usage "drain needs a choice" "expected either --shard N or --all" drain
 usage "and not both" "expected either --shard N or --all" drain --shard 0 --all
 usage "a shard that is not in the list is refused" "shards are 0 to 1" drain --shard 2

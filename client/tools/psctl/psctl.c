@@ -64,6 +64,17 @@ psctl_usage(const struct ps_error *e)
     return STATUS_USAGE;
 }
 
+bool
+psctl_agrees(const char *question)
+{
+    char line[16];
+
+    if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1)
+        return false;
+    fprintf(stderr, "%s [y/N] ", question);
+    return fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
+}
+
 int
 psctl_status_of(const struct shard_answer *answers, uint32_t n)
 {
@@ -181,6 +192,10 @@ psctl_check(const struct psctl_settings *s, const struct command_line *line, str
         return ps_fail(e, PS_ERR_INVALID, "drain: expected either --shard N or --all");
     if (word == WORD_EXPORT && s->from_checkpoint != NULL && s->job != NULL)
         return ps_fail(e, PS_ERR_INVALID, "export: --from-checkpoint goes without --job: a checkpoint is of one job");
+    if (word == WORD_DROP && s->job == NULL && s->variables == NULL)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "drop: expected --job NAME, and --variables PATTERN for some of its "
+                       "variables alone");
     if (s->check && (s->json || s->watch_ms > 0))
         return ps_fail(e, PS_ERR_INVALID, "--check goes with neither --json nor --watch");
     return psctl_check_words(word, line, s->variables, e);
@@ -197,12 +212,12 @@ psctl_queries_shards(enum psctl_word word, const struct psctl_settings *s, const
     return word != WORD_REPLAY && word != WORD_SNAPSHOT;
 }
 
-/* Whether the command waits for disks, or for shards that start. */
+/* Whether the command waits for disks, or for shards that start, or for much to be erased. */
 static bool
 psctl_is_slow(enum psctl_word word)
 {
-    return word == WORD_SAVE || word == WORD_CHECKPOINT || word == WORD_RESTORE || word == WORD_EXPORT ||
-           word == WORD_IMPORT || word == WORD_WAIT;
+    return word == WORD_SAVE || word == WORD_DROP || word == WORD_CHECKPOINT || word == WORD_RESTORE ||
+           word == WORD_EXPORT || word == WORD_IMPORT || word == WORD_WAIT;
 }
 
 static int
@@ -223,6 +238,8 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_drain(p);
     case WORD_EVICT:
         return psctl_evict(p);
+    case WORD_DROP:
+        return psctl_drop(p);
     case WORD_SAVE:
         return psctl_save(p);
     case WORD_CHECKPOINT:

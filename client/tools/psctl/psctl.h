@@ -18,7 +18,7 @@ enum {
 /* Asked where neither an option nor the environment names the shards: psd's own default. */
 #define PSCTL_USUAL_SHARD "127.0.0.1:7420"
 
-/* The job of psctl bench. It stays when that is over, and is ignored where no job is named. */
+/* The job of psctl bench. It stays when that is over (psctl drop), and is ignored where no job is named. */
 #define PSCTL_BENCH_JOB "psctl-bench"
 
 struct psctl_settings {
@@ -52,6 +52,7 @@ int psctl_top(struct psctl *p);
 int psctl_set(struct psctl *p);
 int psctl_drain(struct psctl *p);
 int psctl_evict(struct psctl *p);
+int psctl_drop(struct psctl *p);
 int psctl_save(struct psctl *p);
 int psctl_checkpoint(struct psctl *p);
 int psctl_restore(struct psctl *p);
@@ -93,6 +94,9 @@ enum ps_err psctl_open_all(const struct psctl *p, struct lost_shard *lost, ps_cl
 /* Print it on standard error; returns the exit status that it means. psctl_usage(): the command line makes no sense. */
 int psctl_failed(const struct ps_error *e);
 int psctl_usage(const struct ps_error *e);
+
+/* Asks on a terminal; false elsewhere. */
+bool psctl_agrees(const char *question);
 
 /* The worst among the answers; 0 when there is no error. */
 int psctl_status_of(const struct shard_answer *answers, uint32_t n);

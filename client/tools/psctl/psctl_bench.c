@@ -1,13 +1,12 @@
 /* psctl bench: how fast this cluster takes pushes and answers pulls, from here. It is a worker of a job of its own,
- * whose variables stay zeros: gradients are zeros. No message removes a job, so that the next bench finds the same one
- * and its variables again, and needs no more memory. */
+ * whose variables stay zeros: gradients are zeros. The job stays, since it takes another role to drop one: the next
+ * bench finds it and its variables again, and needs no more memory. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/tools/psctl/psctl.h"
 #include "client/tools/psctl/query/report_fields.h"
@@ -61,12 +60,11 @@ bench_count_live(const struct shard_answer *answers, uint32_t n)
 static bool
 bench_confirm(uint64_t live)
 {
-    char line[16];
+    char question[128];
 
-    if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1)
-        return false;
-    fprintf(stderr, "%" PRIu64 " workers train on this cluster, and the load slows them. Go on? [y/N] ", live);
-    return fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
+    snprintf(question, sizeof question, "%" PRIu64 " workers train on this cluster, and the load slows them. Go on?",
+             live);
+    return psctl_agrees(question);
 }
 
 static int

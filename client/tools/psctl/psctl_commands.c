@@ -9,7 +9,7 @@
 #include "common/core/wire/wire.h"
 
 #define JSON_COMMANDS                                                                                                  \
-    "status jobs variables stats workers blocked ping top set drain evict save checkpoint restore "                    \
+    "status jobs variables stats workers blocked ping top set drain evict drop save checkpoint restore "               \
     "snapshot trace export import bench"
 #define FIELD(name) offsetof(struct psctl_settings, name)
 
@@ -69,16 +69,17 @@ static const struct option psctl_options[] = {
      .argument = "NAME",
      .usual = "all jobs; set, evict, checkpoint, export, import: the only one; restore: the checkpoint's",
      .offset = FIELD(job),
-     .commands = "jobs variables workers blocked top set evict checkpoint restore export import",
-     .help = "this job alone; set, evict, checkpoint, export and import need it when the cluster has more than one; "
-             "restore: the name that the job gets"},
+     .commands = "jobs variables workers blocked top set evict drop checkpoint restore export import",
+     .help =
+         "this job alone; set, evict, checkpoint, export and import need it when the cluster has more than one, drop "
+         "in any case but for variables of the only one; restore: the name that the job gets"},
     {.name = "variables",
      .kind = OPTION_NAME,
      .argument = "PATTERN",
      .usual = "*, all of the job",
      .offset = FIELD(variables),
-     .commands = "variables set export import",
-     .help = "the variables that are listed, written, read, or whose optimizers are changed: names, * for any "
+     .commands = "variables set drop export import",
+     .help = "the variables that are listed, written, read, dropped, or whose optimizers are changed: names, * for any "
              "characters and "
              "? for one"},
     {.name = "except",
@@ -288,15 +289,16 @@ static const struct option psctl_options[] = {
     {.name = "yes",
      .kind = OPTION_FLAG,
      .offset = FIELD(yes),
-     .commands = "bench",
-     .help = "also while workers train on the cluster, whom the load slows"},
+     .commands = "bench drop",
+     .help = "bench: also while workers train on the cluster, whom the load slows; drop: all that it would say goes"},
     {.name = "force",
      .kind = OPTION_FLAG,
      .offset = FIELD(force),
-     .commands = "set",
+     .commands = "set drop",
      .help =
-         "also when a schedule that is over by now makes learning rates 0, or a learning rate times weight_decay is "
-         "1 or more"},
+         "set: also when a schedule that is over by now makes learning rates 0, or a learning rate times weight_decay "
+         "is 1 or more; drop: also while workers of the job are live, whose sessions end with DROPPED, and while a "
+         "shard is not reached, where the same command completes it later"},
     {.name = "seconds",
      .kind = OPTION_SECONDS,
      .argument = "N",
@@ -371,6 +373,13 @@ const struct subcommand psctl_commands[WORDS] = {
                              "it any more, and what it has pushed counts. Its process, also one that is stopped or "
                              "cut off and comes back, gets FENCED; another process may take its number. Again is "
                              "the same as once: do so when a shard was not reached"},
+    [WORD_DROP] = {.name = "drop",
+                   .about =
+                       "remove a job from all shards, with its variables, their optimizers' slots and its workers' "
+                       "sessions, or with --variables those of its variables alone. Says first what would go, and "
+                       "asks on a terminal, or takes --yes. The memory is free for other jobs when it returns; a "
+                       "checkpoint that was made before brings the job back. Refused while workers of it are live "
+                       "(--force). Again is the same as once: do so when a shard was not reached"},
     [WORD_SAVE] = {.name = "save",
                    .about =
                        "write the state of all shards, or of one, to their durable directories now, and return when "
@@ -422,7 +431,8 @@ const struct subcommand psctl_commands[WORDS] = {
                     .about =
                         "how fast the cluster takes pushes and answers pulls from here: each for half of --seconds, "
                         "with rates and latencies. Done as the one worker of the job psctl-bench, whose variables "
-                        "are and stay zeros, and are kept for the next time. Refused while workers train, unless "
+                        "are and stay zeros, and are kept for the next time, or until psctl drop. Refused while "
+                        "workers train, unless "
                         "--yes is given or who sits at the terminal agrees"},
     [WORD_TRACE] = {.name = "trace",
                     .operands = "[FILE...]",
@@ -481,6 +491,9 @@ static const struct command_section psctl_sections[] = {
           "\"pulled_bytes_per_second\", \"optimizer\"}], null where a figure is not known"},
          {"evict", "the same, \"job\" and \"worker\" beside \"command\", and for each shard \"evicted\" ({\"found\", "
                    "\"live\", \"clock\", \"agent\"})"},
+         {"drop", "the same, \"job\", \"pattern\" (or null) and \"variables\" (how many went) beside \"command\", and "
+                  "for each shard \"dropped\" ({\"found\", \"variables\", \"blocks\", \"bytes\", \"workers\", "
+                  "\"connected\", \"kept\"})"},
          {"set", "{\"command\", \"job\", \"changes\": [\"NAME=VALUE\"], \"pattern\", \"variables\", \"shards\"}"},
          {"checkpoint, restore", "{\"command\", \"path\", \"shards\"}"},
          {"trace",
@@ -507,6 +520,7 @@ static const struct command_section psctl_sections[] = {
          {"psctl set learning_rate=0.01 clip=block_norm:1", "of all variables of the only job, from now on"},
          {"psctl drain --shard 1", "stop the second shard in good order"},
          {"psctl evict 3", "the others wait for worker 3, which hangs: they go on without it"},
+         {"psctl drop --job digits", "remove that job, when it is over"},
          {"psctl checkpoint --keep 3 /srv/models/digits", "write a checkpoint there, keep the newest three"},
          {"psctl restore /srv/models/digits/latest", "go on from the newest"},
          {"psctl export digits.safetensors --variables 'dense*'", "weights for other programs"},

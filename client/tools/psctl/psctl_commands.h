@@ -11,6 +11,7 @@ enum psctl_word {
     WORD_SET,
     WORD_DRAIN,
     WORD_EVICT,
+    WORD_DROP,
     WORD_SAVE,
     WORD_CHECKPOINT,
     WORD_RESTORE,

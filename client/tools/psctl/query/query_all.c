@@ -185,6 +185,12 @@ query_all_evict(const struct shard_question *q, ps_client *client, struct shard_
     return ps_client_evict(client, 0, q->job, q->task, q->timeout_ms, &a->evicted, &a->error);
 }
 
+static enum ps_err
+query_all_drop(const struct shard_question *q, ps_client *client, struct shard_answer *a)
+{
+    return ps_client_drop(client, 0, q->drop, q->work_ms, &a->dropped, &a->error);
+}
+
 /* To its client every shard is shard 0; users know it by its place in the list. */
 static void
 query_all_rename(const struct shard_answer *a, char *text, size_t size)
@@ -213,13 +219,10 @@ query_all_trim(const struct shard_answer *a, char *text)
 static void
 query_all_shard(const struct shard_question *q, struct shard_answer *a)
 {
-    static enum ps_err (*const asks[])(const struct shard_question *q, ps_client *client,
-                                       struct shard_answer *a) = {[QUERY_QUERIES] = query_all_queries,
-                                                                  [QUERY_PINGS] = query_all_pings,
-                                                                  [QUERY_DRAIN] = query_all_drain,
-                                                                  [QUERY_SAVE] = query_all_save,
-                                                                  [QUERY_EVICT] = query_all_evict};
-    bool slow = q->kind == QUERY_SAVE;
+    static enum ps_err (*const asks[])(const struct shard_question *q, ps_client *client, struct shard_answer *a) = {
+        [QUERY_QUERIES] = query_all_queries, [QUERY_PINGS] = query_all_pings, [QUERY_DRAIN] = query_all_drain,
+        [QUERY_SAVE] = query_all_save,       [QUERY_EVICT] = query_all_evict, [QUERY_DROP] = query_all_drop};
+    bool slow = q->kind == QUERY_SAVE || q->kind == QUERY_DROP;
     struct lost_shard lost;
     ps_client *client;
     enum ps_err err;

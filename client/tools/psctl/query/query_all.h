@@ -18,7 +18,8 @@ enum query_kind {
     QUERY_PINGS, /* round trips */
     QUERY_DRAIN, /* drain, and wait until it has closed */
     QUERY_SAVE,  /* save, and wait until it is on disk */
-    QUERY_EVICT  /* end a worker's session */
+    QUERY_EVICT, /* end a worker's session */
+    QUERY_DROP   /* drop a job, or variables of it */
 };
 
 /* The answer of one shard; render.h and top.h print these. */
@@ -33,6 +34,7 @@ struct shard_answer {
     struct variable_list *variables; /* what it has of PS_QUERY_VARIABLES, apart; NULL: that was not asked */
     struct ps_save_report saved;     /* QUERY_SAVE */
     struct ps_evict_report evicted;  /* QUERY_EVICT */
+    struct ps_drop_report dropped;   /* QUERY_DROP */
     double *pings;                   /* [pings_len] round trips, microseconds, in the order they were made */
     size_t pings_len;
 };
@@ -47,13 +49,15 @@ struct answer_sample {
 
 struct shard_question {
     enum query_kind kind;
-    unsigned queries; /* bits; asked one after the other */
-    const char *job;  /* NULL: all */
-    uint32_t task;    /* QUERY_EVICT: of the job's worker */
-    size_t pings;     /* how many round trips, 1 to QUERY_PINGS_MAX */
-    bool keeps_json;  /* variables are to be shown as JSON */
-    int timeout_ms;   /* for connecting, for each answer, of a long report for each page, and for a lost shard to be back */
-    int work_ms;      /* QUERY_SAVE: for the disk */
+    unsigned queries;           /* bits; asked one after the other */
+    const char *job;            /* NULL: all */
+    uint32_t task;              /* QUERY_EVICT: of the job's worker */
+    const struct ps_drop *drop; /* QUERY_DROP */
+    size_t pings;               /* how many round trips, 1 to QUERY_PINGS_MAX */
+    bool keeps_json;            /* variables are to be shown as JSON */
+    int timeout_ms;             /* for connecting, for each answer (of a long report for each page), and for a shard
+                                   that is lost to be back */
+    int work_ms;                /* QUERY_SAVE: for the disk; QUERY_DROP: for what is erased */
 };
 
 /* Ask shards first to first + n - 1 of the cluster. Fill answers[n], which answers_free() frees. PS_ERR_NOMEM; errors

@@ -82,6 +82,14 @@ saved_json(const struct ps_save_report *s)
 }
 
 static json_t *
+dropped_json(const struct ps_drop_report *r)
+{
+    return json_pack("{s:b,s:I,s:I,s:I,s:I,s:I,s:b}", "found", r->found, "variables", (json_int_t)r->variables,
+                     "blocks", (json_int_t)r->blocks, "bytes", (json_int_t)r->bytes, "workers", (json_int_t)r->workers,
+                     "connected", (json_int_t)r->connected, "kept", r->kept);
+}
+
+static json_t *
 evicted_json(const struct ps_evict_report *r)
 {
     return json_pack("{s:b,s:b,s:I,s:o}", "found", r->found, "live", r->live, "clock", (json_int_t)r->clock, "agent",
@@ -104,6 +112,8 @@ answer_json(const struct shard_answer *a, bool reports)
         json_object_set_new(object, "saved", saved_json(&a->saved));
     if (a->kind == QUERY_EVICT && a->reached)
         json_object_set_new(object, "evicted", evicted_json(&a->evicted));
+    if (a->kind == QUERY_DROP && a->reached)
+        json_object_set_new(object, "dropped", dropped_json(&a->dropped));
     return object;
 }
 

@@ -19,8 +19,8 @@ void render_unreached(const struct shard_answer *answers, uint32_t n, const stru
 /* {"command": "status", "shards": [{"shard": 0, "address": "...", "reached": true, "report": {...}},
  *  {"shard": 1, "address": "...", "reached": false, "error": {"code": "UNREACHABLE", "text": "...", "peer": "..."}}],
  *  "not_reached": 1}. For ping, "ping": {"count", "min_us", "median_us", "max_us"} instead of "report", for save
- * "saved": {"save", "blocks", "bytes", "ms"}, for evict "evicted": {"found", "live", "clock", "agent"}; for others
- * nothing. */
+ * "saved": {"save", "blocks", "bytes", "ms"}, for evict "evicted": {"found", "live", "clock", "agent"}, for drop
+ * "dropped": {"found", "variables", "blocks", "bytes", "workers", "connected", "kept"}; for others nothing. */
 void render_json(const char *command, const struct shard_answer *answers, uint32_t n, const struct printer *page);
 
 /* The same document, the caller's; without reports, when another member has their content. */
