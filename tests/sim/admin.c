@@ -78,8 +78,7 @@ read_job(void *arg, struct span key, struct span value)
 {
     struct admin_reading *r = arg;
 
-    (void)key;
-    if (r->job == NULL)
+    if (ledger_of_job(r->admin->ledger, r->shard, key) && r->job == NULL)
         r->job = psd__job_row__unpack(NULL, value.len, value.data);
     return true;
 }
@@ -88,9 +87,11 @@ static bool
 read_session(void *arg, struct span key, struct span value)
 {
     struct admin_reading *r = arg;
-    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
+    Psd__SessionRow *row;
 
-    (void)key;
+    if (!ledger_of_job(r->admin->ledger, r->shard, key))
+        return true;
+    row = psd__session_row__unpack(NULL, value.len, value.data);
     ps_assert(row != NULL);
     if (row->state == SESSION_LIVE)
         r->slowest = MIN(r->slowest, row->clock);
@@ -111,7 +112,7 @@ read_variable(void *arg, struct span key, struct span value)
     ps_assert(row != NULL);
     now = *row->declare;
     now.optimizer = row->optimizer != NULL ? row->optimizer : now.optimizer;
-    if (checkpoint_find(&r->admin->manifest, now.name) == NULL &&
+    if (ledger_is_job(r->admin->ledger, r->shard, row->job) && checkpoint_find(&r->admin->manifest, now.name) == NULL &&
         checkpoint_add(&r->admin->manifest, row->declare, &now, &e) != PS_OK)
         sim_fail(r->admin->sim, "a checkpoint cannot hold %s: %s", now.name, e.text);
     psd__variable_row__free_unpacked(row, NULL);

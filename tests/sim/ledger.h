@@ -73,6 +73,8 @@ void ledger_push_came(struct ledger *l, uint32_t shard, uint64_t incarnation, ui
 
 /* How often a shard came back older. */
 uint32_t ledger_losses(const struct ledger *l);
+/* How often one lost its disk, too. */
+uint32_t ledger_disks_lost(const struct ledger *l);
 
 /* A save begins: its instant is what was committed last. */
 void ledger_instant(struct ledger *l, uint32_t shard);
@@ -98,6 +100,10 @@ bool ledger_boot_restored(const struct ledger *l, uint64_t boot);
 /* Whether this worker's process of this round can be lost without a trace, so that the others wait for it for ever: it
  * has left, and the disk does not know it. */
 bool ledger_may_forget(const struct ledger *l, uint32_t shard, uint32_t task);
+
+/* By what was committed last: the row's key begins with the id of the ledger's job there; this is that id. */
+bool ledger_of_job(const struct ledger *l, uint32_t shard, struct span key);
+bool ledger_is_job(const struct ledger *l, uint32_t shard, uint32_t job);
 
 /* A block that a shard calls by this id. False: the shard knows no such id. */
 struct ledger_place {

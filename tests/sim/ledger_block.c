@@ -621,6 +621,7 @@ ledger_block_look(struct ledger *l, uint32_t shard, struct store *store, bool al
     enum ps_err err;
 
     l->looks++;
+    ledger_job_look(l, shard, store);
     ledger_settings_before(l, shard, store);
     err = store->ops->each_block(store, find_newest, &v);
     ps_assert(err == PS_OK);

@@ -125,6 +125,7 @@ void
 ledger_disk_lost(struct ledger *l, uint32_t shard)
 {
     l->disk_empty[shard] = true;
+    l->disks_lost++;
     each_block(l, shard, forget_saved);
     ledger_evict_forgotten(l, shard);
     memset(l->saved_runs[shard], 0, sizeof l->runs);
@@ -134,6 +135,12 @@ uint32_t
 ledger_losses(const struct ledger *l)
 {
     return l->losses;
+}
+
+uint32_t
+ledger_disks_lost(const struct ledger *l)
+{
+    return l->disks_lost;
 }
 
 bool
@@ -194,7 +201,8 @@ visit_id(void *arg, struct span key, struct span value)
 
     ps_assert(row != NULL && key.len == sizeof id);
     memcpy(&id, key.data, sizeof id);
-    ledger_know_id(v->l, v->shard, be32toh(id), row->declare->name);
+    if (ledger_is_job(v->l, v->shard, row->job))
+        ledger_know_id(v->l, v->shard, be32toh(id), row->declare->name);
     psd__variable_row__free_unpacked(row, NULL);
     return true;
 }
@@ -369,6 +377,7 @@ ledger_lost(struct ledger *l, uint32_t shard, struct store *live)
     l->looks++;
     ledger_check_boot(l, shard, live, true);
     each_block(l, shard, rewind_block);
+    ledger_job_look(l, shard, live);
     read_ids(l, shard, live);
     ledger_evict_lost(l, shard);
     ledger_settings_before(l, shard, live);

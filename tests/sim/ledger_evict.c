@@ -35,8 +35,11 @@ visit_seat(void *arg, struct span key, struct span value)
     const struct seats_visit *v = arg;
     struct ledger *l = v->l;
     uint32_t task;
-    Psd__SessionRow *row = ledger_session_row(key, value, &task);
+    Psd__SessionRow *row;
 
+    if (!ledger_of_job(l, v->shard, key))
+        return true;
+    row = ledger_session_row(key, value, &task);
     l->live[v->shard][task] = row->state == SESSION_LIVE ? row->incarnation : 0;
     if (row->state != SESSION_LAPSED && is_over(l, v->shard, row->incarnation))
         sim_fail(l->sim, "s%u has w%u's session, which was evicted, as if it were not", v->shard, task);

@@ -106,6 +106,7 @@ ledger_restore_seen(struct ledger *l, uint32_t shard, struct store *store)
     l->boot[shard] = l->expected[shard];
     l->expected[shard] = 0;
     ledger_evict_forgotten(l, shard);
+    ledger_job_look(l, shard, store);
     ledger_settings_before(l, shard, store);
     err = store->ops->each_block(store, visit_restored, &v);
     ps_assert(err == PS_OK);

@@ -131,9 +131,11 @@ static bool
 visit_job(void *arg, struct span key, struct span value)
 {
     struct rows_visit *v = arg;
-    Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+    Psd__JobRow *row;
 
-    (void)key;
+    if (!ledger_of_job(v->l, v->shard, key))
+        return true;
+    row = psd__job_row__unpack(NULL, value.len, value.data);
     ps_assert(row != NULL);
     ledger_setting_see(v, LEDGER_BOUND, 0, row->bound != NULL ? row->bound->clocks : row->options->bound);
     ledger_setting_see(v, LEDGER_CUTOFF, 0, row->age != NULL ? row->age->parameter : row->options->age->parameter);

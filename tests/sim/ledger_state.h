@@ -177,10 +177,11 @@ struct ledger {
     uint64_t live[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX]; /* incarnations; 0: the session is not, or there is none */
     struct over *over[MODEL_SHARDS_MAX];
     size_t over_len[MODEL_SHARDS_MAX], over_room[MODEL_SHARDS_MAX];
-    uint32_t losses;
-    bool leaves;    /* some worker is leaving or has left */
-    uint64_t looks; /* counts looks at a shard's store */
-    bool replaying; /* the pushes counted now were counted before */
+    uint32_t losses, disks_lost;
+    bool leaves;                       /* some worker is leaving or has left */
+    uint64_t looks;                    /* counts looks at a shard's store */
+    uint32_t job_id[MODEL_SHARDS_MAX]; /* of the job there, as last looked at; 0: there is none */
+    bool replaying;                    /* the pushes counted now were counted before */
     struct ledger_counts counts;
 };
 
@@ -192,6 +193,9 @@ void ledger_block_finish(struct block_state *b);
 void ledger_settings_init(struct ledger *l);
 void ledger_settings_before(struct ledger *l, uint32_t shard, struct store *store);
 void ledger_settings_after(struct ledger *l, uint32_t shard);
+
+/* ---- ledger_job.c: looks for the job before anything else of the store is looked at ---- */
+void ledger_job_look(struct ledger *l, uint32_t shard, struct store *store);
 
 /* ---- ledger_cursor.c ---- */
 

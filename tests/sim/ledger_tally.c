@@ -26,8 +26,11 @@ check_row(void *arg, struct span key, struct span value)
 {
     struct ledger *l = arg;
     uint32_t task;
-    Psd__SessionRow *row = ledger_session_row(key, value, &task);
+    Psd__SessionRow *row;
 
+    if (!ledger_of_job(l, 0, key))
+        return true;
+    row = ledger_session_row(key, value, &task);
     l->any_defined |= row->defined;
     l->counted[task] = (struct ps_cursor){0};
     if (row->metrics != NULL && row->metrics->at != NULL) {
@@ -49,10 +52,12 @@ static bool
 check_definition(void *arg, struct span key, struct span value)
 {
     struct ledger *l = arg;
-    Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+    Psd__JobRow *row;
     bool same = false;
 
-    (void)key;
+    if (!ledger_of_job(l, 0, key))
+        return true;
+    row = psd__job_row__unpack(NULL, value.len, value.data);
     ps_assert(row != NULL);
     for (size_t i = 0; i < row->n_definition; i++)
         same |=
@@ -67,10 +72,12 @@ static bool
 check_names(void *arg, struct span key, struct span value)
 {
     struct ledger *l = arg;
-    Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+    Psd__JobRow *row;
     bool same;
 
-    (void)key;
+    if (!ledger_of_job(l, 0, key))
+        return true;
+    row = psd__job_row__unpack(NULL, value.len, value.data);
     ps_assert(row != NULL);
     same = row->n_metric_names == MODEL_METRICS;
     for (size_t i = 0; same && i < MODEL_METRICS; i++)

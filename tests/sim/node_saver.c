@@ -7,6 +7,7 @@
 
 #include "server/core/journal/redo_record.h"
 #include "server/core/store/store_mem.h"
+#include "server/core/turn/row.h"
 #include "tests/sim/node_shard.h"
 
 #define STORE_BYTES   GIB
@@ -146,6 +147,7 @@ open_durable(struct node_saver *v)
     uint64_t id = sim_rand(v->sim) | 1;
     struct ps_error e;
 
+    durable_close(&v->durable);
     if (durable_open(&v->durable, v->store, m->cluster, v->node->index, m->shards, id, &e) != PS_OK)
         sim_fail(v->sim, "s%u cannot open its durable store: %s", v->node->index, e.text);
 }
@@ -177,6 +179,9 @@ node_saver_prepare(struct node_saver *v)
     while (more)
         if (durable_begin_save(&v->durable, v->save->boot, &more) != PS_OK)
             sim_fail(v->sim, "s%u cannot begin to save", v->node->index);
+    for (more = true; more;)
+        if (durable_sweep(&v->durable, v->save, &more) != PS_OK)
+            sim_fail(v->sim, "s%u cannot erase what was dropped", v->node->index);
     v->prepared = true;
 }
 
@@ -307,6 +312,50 @@ read_on(struct node_saver *v)
         sim_in(v->sim, &v->timer, sim_below(v->sim, v->profile.read_us_max + 1));
 }
 
+struct saver_rows {
+    struct node_saver *saver;
+    uint32_t vars[256], vars_len;
+};
+
+static bool
+saver_add_variable(void *arg, struct span key, struct span value)
+{
+    struct saver_rows *x = arg;
+
+    (void)value;
+    ps_assert(x->vars_len < ARRAY_LEN(x->vars));
+    x->vars[x->vars_len++] = row_id(key);
+    return true;
+}
+
+static bool
+saver_check_block(void *arg, const struct store_key *key, struct span value)
+{
+    const struct saver_rows *x = arg;
+    uint32_t i = 0;
+
+    (void)value;
+    while (i < x->vars_len && x->vars[i] != key->var)
+        i++;
+    if (i == x->vars_len && key->generation < STORE_GENERATION_REDO)
+        sim_fail(x->saver->sim, "s%u still has block %u of variable %u on its disk, which was dropped",
+                 x->saver->node->index, key->block, key->var);
+    return !x->saver->sim->failed;
+}
+
+/* Nothing is left of what was dropped before the save. */
+static void
+saver_check_blocks(struct node_saver *v)
+{
+    struct saver_rows x = {.saver = v};
+    enum ps_err err;
+
+    err = v->store->ops->each_row(v->store, STORE_VARS, saver_add_variable, &x);
+    ps_assert(err == PS_OK);
+    err = v->store->ops->each_block(v->store, saver_check_block, &x);
+    ps_assert(err == PS_OK);
+}
+
 /* Erase what the save has made needless, perhaps not all at once. */
 static void
 node_saver_cut(struct node_saver *v)
@@ -316,6 +365,8 @@ node_saver_cut(struct node_saver *v)
     while (more && sim_chance(v->sim, 700))
         if (durable_cut(&v->durable, &more) != PS_OK)
             sim_fail(v->sim, "s%u cannot cut its redo log", v->node->index);
+    if (!more && !v->durable.saving)
+        saver_check_blocks(v);
 }
 
 /* It is on disk. */
@@ -499,6 +550,7 @@ node_saver_finish(struct node_saver *v)
 {
     sim_cancel(v->sim, &v->timer);
     sim_cancel(v->sim, &v->every);
+    durable_close(&v->durable);
     if (v->store != NULL)
         v->store->ops->close(v->store);
     v->store = NULL;

@@ -27,6 +27,7 @@ struct shard_conn {
     uint32_t task; /* the worker's task, from its hello */
     uint64_t incarnation;
     bool asks;     /* its hello is not answered */
+    bool apart;    /* its worker is of another job than the ledger's */
     bool ended;    /* no more frames */
     bool lost;     /* to be closed */
     bool reported; /* the core knows that it is gone, or is itself gone */
@@ -62,7 +63,8 @@ out_prepare(struct sim_net_out *out)
 
     if ((err = store->ops->snapshot_ref(store, &o->snap)) != PS_OK)
         return err;
-    if ((err = shard_data_open(o->node->core, o->data, o->snap, &reply)) == PS_ERR_ROLLED_BACK) {
+    if ((err = shard_data_open(o->node->core, o->data, o->snap, &reply)) == PS_ERR_ROLLED_BACK ||
+        err == PS_ERR_DROPPED) {
         o->conn->lost = true;
         sim_in(o->node->sim, &o->node->hang_up, 0);
         return err;
@@ -140,10 +142,11 @@ asked_take(struct node_shard *n, enum msg_type type, uint64_t conn, const struct
 }
 
 static void
-see_declare(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
+see_declare(struct node_shard *n, const struct shard_conn *c, const struct wire_msg *msg)
 {
-    struct node_request *a = asked_new(n, conn, msg);
+    struct node_request *a = asked_new(n, c->id, msg);
 
+    a->apart = c->apart;
     snprintf(a->name, sizeof a->name, "%s", msg->u.declare->name);
 }
 
@@ -152,7 +155,7 @@ see_declared(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
     struct node_request a;
 
-    if (asked_take(n, MSG_DECLARE, conn, msg, &a))
+    if (asked_take(n, MSG_DECLARE, conn, msg, &a) && !a.apart)
         ledger_declared(n->ledger, n->index, msg->u.declared->var, a.name, n->store);
 }
 
@@ -177,9 +180,10 @@ see_evicted(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 static void
 see_hello(struct shard_conn *c, const Psd__Hello *m)
 {
+    c->apart = m->job != NULL && strcmp(m->job->name, c->node->model->job) != 0;
     c->task = m->task;
     c->incarnation = m->incarnation;
-    c->asks = m->incarnation != 0;
+    c->asks = m->incarnation != 0 && !c->apart;
 }
 
 /* The first message that it gets answers its hello. */
@@ -248,7 +252,9 @@ see_in(struct shard_conn *c, const struct frame_head *head, const void *meta, co
     if (msg.type == MSG_EVICT)
         see_evict(n, c->id, &msg);
     if (msg.type == MSG_DECLARE)
-        see_declare(n, c->id, &msg);
+        see_declare(n, c, &msg);
+    if (c->apart)
+        return;
     if (msg.type == MSG_PUSH && n->model->age == PS_AGE_CUTOFF)
         see_push(n, msg.u.push, payload);
     if (msg.type == MSG_PUSH) {

@@ -50,6 +50,7 @@ struct node_shard_profile {
 struct node_request {
     enum msg_type type;
     uint64_t conn, request;
+    bool apart;    /* of a worker of another job */
     char name[32]; /* DECLARE: of the variable */
     uint32_t task; /* EVICT: whose incarnation was live then */
     uint64_t incarnation;

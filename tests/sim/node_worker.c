@@ -36,6 +36,13 @@ node_worker_ms(const struct node_worker *w)
     return w->sim->now_us / SIM_MS + w->clock_offset_ms;
 }
 
+/* It is one of the ledger's. */
+static bool
+node_worker_trains(const struct node_worker *w)
+{
+    return !w->profile.observer && !w->profile.apart;
+}
+
 static bool
 node_worker_stopped(const struct node_worker *w)
 {
@@ -69,7 +76,7 @@ perform_send(struct node_worker *w, const struct core_action *a)
     o->out.parts_len = a->send->parts_len;
     o->out.done = out_done;
     w->sends_out++;
-    if (!w->profile.observer)
+    if (node_worker_trains(w))
         receipts_sent(w, a->shard, a->send);
     if (w->links[a->shard] == NULL)
         out_done(&o->out, PS_ERR_CLOSED);
@@ -118,6 +125,8 @@ perform_event(struct node_worker *w, const struct ps_error *e)
     sim_trace(w->sim, "w%u event %s: %s (%s)", w->task, ps_err_name(e->code), e->text, e->peer);
     if (e->code == PS_ERR_CLOSED)
         script_lost(w);
+    if (w->profile.apart)
+        return;
     if (e->code == PS_ERR_ROLLED_BACK || e->code == PS_ERR_RESTORED)
         receipts_rolled_back(w, w->taking);
 }
@@ -252,12 +261,12 @@ take_frame(struct worker_link *l)
         memcpy(payload, r->payload, r->head.payload_len);
     }
     w->taking = l->shard;
-    if (!w->profile.observer)
+    if (node_worker_trains(w))
         receipts_got(w, l->shard, &r->head, r->meta);
     core_frame(w->core, l->shard, &r->head, r->meta, payload, node_worker_ms(w));
     free(payload);
     node_worker_perform(w);
-    if (!w->profile.observer)
+    if (node_worker_trains(w))
         receipts_taken(w, shard);
 }
 
@@ -421,7 +430,7 @@ node_worker_start(struct node_worker *w)
 
     config_fill(w, &config, addresses);
     sim_trace(w->sim, "w%u starts, run %u", w->task, w->round + 1);
-    if (!w->profile.observer)
+    if (node_worker_trains(w))
         ledger_starts(w->ledger, w->task, w->round);
     err = core_new(&config, node_worker_ms(w), &w->core, &e);
     if (err != PS_OK) {

@@ -66,6 +66,7 @@ struct worker_profile {
     enum sim_lie lie;
     const struct worker_program *program; /* the program that it runs; these belong to its profile, too: */
     bool observer;                        /* no worker of the job */
+    bool apart;                           /* a worker of another job, which the ledger does not look at */
     bool patient;                         /* its lease is too long to show that it hangs */
 };
 
@@ -80,6 +81,7 @@ enum worker_op_kind {
     WORKER_SET,
     WORKER_ATTACH, /* the observer's */
     WORKER_EVICT,  /* the evictor's */
+    WORKER_DROP,   /* scrap's */
     WORKER_DEFINE
 };
 

@@ -11,6 +11,7 @@
 #include "common/core/optimizer/optimizer.h"
 #include "tests/sim/admin.h"
 #include "tests/sim/evictor.h"
+#include "tests/sim/scrap.h"
 
 #define WATCH_US    (5 * SIM_SECOND)
 #define HANG_US     (400 * SIM_SECOND)
@@ -35,7 +36,8 @@ struct sim_run {
     struct faults faults;
     struct admin admin;     /* when has_admin */
     struct evictor evictor; /* when has_evictor */
-    bool has_admin, has_evictor;
+    struct scrap scrap;     /* when has_scrap */
+    bool has_admin, has_evictor, has_scrap;
     struct sim_timer watch, lie;
     bool ending;
     uint64_t ending_us;
@@ -185,6 +187,8 @@ watch_comes(struct sim_timer *t)
         node_worker_watch(&r->workers[i], HANG_US);
     node_worker_watch(&r->observer, HANG_US);
     node_worker_watch(&r->evictor.node, HANG_US);
+    node_worker_watch(&r->scrap.worker, HANG_US);
+    node_worker_watch(&r->scrap.boss, HANG_US);
     if (r->sim.failed)
         for (uint32_t i = 0; i < r->model.workers; i++)
             script_describe(&r->workers[i]);
@@ -199,6 +203,7 @@ watch_comes(struct sim_timer *t)
         admin_stop(&r->admin);
         if (r->has_evictor)
             node_worker_finish(&r->evictor.node);
+        scrap_stop(&r->scrap);
     }
     if (r->ending)
         stop_shards(r);
@@ -265,6 +270,19 @@ build_evictor(struct sim_run *r)
 }
 
 static void
+build_scrap(struct sim_run *r, bool durable)
+{
+    struct worker_profile worker = scrap_worker_profile;
+
+    worker.may_durable = durable;
+    r->scrap.shards = r->shards;
+    scrap_draw(&r->scrap, &r->model, r->options->seed);
+    node_worker_init(&r->scrap.worker, &r->sim, &r->net, r->ledger, &r->scrap.model, 0, r->listeners, &worker);
+    node_worker_init(&r->scrap.boss, &r->sim, &r->net, r->ledger, &r->model, r->model.workers + 2, r->listeners,
+                     &scrap_boss_profile);
+}
+
+static void
 run_build(struct sim_run *r)
 {
     const struct run_options *o = r->options;
@@ -277,6 +295,7 @@ run_build(struct sim_run *r)
     draw_model(r);
     r->has_admin = o->lie == LIE_NONE && admin_drawn(o->seed, o->faults);
     r->has_evictor = o->lie == LIE_NONE && evictor_drawn(o->seed, o->faults);
+    r->has_scrap = o->lie == LIE_NONE && scrap_drawn(o->seed, o->faults);
     ledger.evictions = r->has_evictor;
     barrier_every = sim_chance(&r->sim, 500) ? (uint32_t)sim_between(&r->sim, 1, 8) : 0;
     if (barrier_every > 0 && sim_chance(&r->sim, 500))
@@ -326,6 +345,8 @@ run_build(struct sim_run *r)
                               .workers = r->workers};
     if (r->has_evictor)
         build_evictor(r);
+    if (r->has_scrap)
+        build_scrap(r, shard.durable);
 }
 
 static void
@@ -359,6 +380,8 @@ run_start(struct sim_run *r)
         admin_start(&r->admin, r->options->seed);
     if (r->has_evictor)
         sim_in(&r->sim, &r->evictor.node.restart, 0);
+    if (r->has_scrap)
+        scrap_start(&r->scrap);
     r->lie.run = lie_comes;
     if (r->options->lie == LIE_APPLY_TWICE || r->options->lie == LIE_LOST_UPDATE)
         sim_in(&r->sim, &r->lie, 10 * SIM_MS);
@@ -388,6 +411,7 @@ take_apart(struct sim_run *r)
     node_worker_finish(&r->observer);
     if (r->has_evictor)
         node_worker_finish(&r->evictor.node);
+    scrap_stop(&r->scrap);
     for (uint32_t i = 0; i < r->model.shards; i++)
         node_shard_stop(&r->shards[i]);
     net_finish(&r->net);

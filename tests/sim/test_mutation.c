@@ -61,6 +61,12 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_RATE_NOT_KEPT] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_BEGIN_NOT_KEPT] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_BOUND_NOT_KEPT] = {{.mode = RUN_SSP, .faults = FAULTS_DELAYS}, 60},
+    [MUTATION_DROP_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 1, .shards = 1, .steps = 24},
+                                800},
+    [MUTATION_DROPPED_NOT_SWEPT] =
+        {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 1, .shards = 1, .steps = 24}, 140},
+    [MUTATION_DROP_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 1, .shards = 1, .steps = 24},
+                                  300},
     [MUTATION_PASSED_WHEN_HANDED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_INSTANT_OVERWRITTEN] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_LEFT_BEHIND_WINS] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 1000},
