@@ -60,7 +60,8 @@ const struct command_entry output_jobs[] = {
     {"FASTEST CLOCK", "the clock of the fastest worker; the most that any shard has seen"},
     {"VARIABLES", "variables that have blocks on it; over all shards each counts once"},
     {"PULLS PARKED", "requests for blocks that wait for slower workers now"},
-    {"OPTIONS", "how the job's workers keep step, as it is now"},
+    {"OPTIONS",
+     "how the job's workers keep step, as it is now; declared: as it was opened, where that has been changed since"},
     {NULL, NULL}};
 
 const struct command_entry output_variables[] = {
@@ -78,7 +79,8 @@ const struct command_entry output_variables[] = {
     {"REFUSED", "blocks of pushes that were refused: not finite, of another shape, or otherwise wrong"},
     {"DROPPED", "pushed blocks that were too old for the job's age policy, or too late for their clock's update"},
     {"RATE", "the learning rate of the next update of each shard's newest block: the least and the most"},
-    {"OPTIMIZER", "how gradients become updates, as it is now"},
+    {"OPTIMIZER",
+     "how gradients become updates, as it is now; declared: as it was declared, where that has been changed since"},
     {NULL, NULL}};
 
 const struct command_entry output_ranking[] = {

@@ -190,16 +190,31 @@ optimizer_used(const struct ps_optimizer *o)
     return used;
 }
 
+static bool
+clip_equal(const struct ps_clip *a, const struct ps_clip *b)
+{
+    return a->kind == b->kind && a->limit == b->limit;
+}
+
+bool
+optimizer_of_either(const struct ps_optimizer *x, const struct ps_optimizer *a, const struct ps_optimizer *b)
+{
+    struct ps_optimizer is, was, now;
+
+    if (x->kind != a->kind || x->kind != b->kind)
+        return false;
+    is = optimizer_used(x), was = optimizer_used(a), now = optimizer_used(b);
+    for (enum optimizer_parameter p = 0; p < OPTIMIZER_PARAMETERS; p++)
+        if (parameter_of(&is, p) != parameter_of(&was, p) && parameter_of(&is, p) != parameter_of(&now, p))
+            return false;
+    return (schedule_equal(&is.schedule, &was.schedule) || schedule_equal(&is.schedule, &now.schedule)) &&
+           (clip_equal(&is.clip, &was.clip) || clip_equal(&is.clip, &now.clip));
+}
+
 bool
 optimizer_equal(const struct ps_optimizer *a, const struct ps_optimizer *b)
 {
-    struct ps_optimizer x = optimizer_used(a), y = optimizer_used(b);
-
-    for (enum optimizer_parameter p = 0; p < OPTIMIZER_PARAMETERS; p++)
-        if (parameter_of(&x, p) != parameter_of(&y, p))
-            return false;
-    return x.kind == y.kind && schedule_equal(&x.schedule, &y.schedule) && x.clip.kind == y.clip.kind &&
-           x.clip.limit == y.clip.limit;
+    return optimizer_of_either(a, b, b);
 }
 
 /* ---- Work ---- */

@@ -72,6 +72,10 @@ struct ps_optimizer optimizer_used(const struct ps_optimizer *o);
 /* The same in all that is used; the kinds are known. */
 bool optimizer_equal(const struct ps_optimizer *a, const struct ps_optimizer *b);
 
+/* Each parameter of x that is used, its schedule and its clip are a's or b's; all three are of one known kind, else
+ * false. */
+bool optimizer_of_either(const struct ps_optimizer *x, const struct ps_optimizer *a, const struct ps_optimizer *b);
+
 /* ---- Work ---- */
 
 /* Arrays besides the weights, at most LAYOUT_SLOTS_MAX. A block is laid out by it: parameters that change it may not be

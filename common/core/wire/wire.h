@@ -115,13 +115,27 @@ void wire_clip_message(const struct ps_clip *c, Psd__Clip *out);
 /* True when two declarations mean the same variable (name apart; parameters that the kinds do not use apart). */
 bool wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b);
 
+/* The same for a declaration, `is`, of a variable that was declared so and whose optimizer SETs have changed since:
+ * each of its parameters, its schedule and its clip may be as declared or as now. Of `now` only the optimizer counts.
+ */
+bool wire_declare_fits(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is);
+
 /* The text of a MISMATCH sentence for two that are not: "shape float32[3,4], not float32[4,4]; optimizer
  * sgd:learning_rate=0.1, not adam:learning_rate=0.001". Numbers are printed with as many digits as tell them apart.
  * Terminated; cut off when size is too small. */
 void wire_declare_differences(const Psd__Declare *was, const Psd__Declare *is, char *out, size_t size);
 
+/* The text for one that does not fit: "optimizer sgd:learning_rate=0.1, or sgd:learning_rate=0.05 since psctl set, not
+ * sgd:learning_rate=0.3". */
+void wire_declare_misfits(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is, char *out,
+                          size_t size);
+
 /* True when two jobs are the same (options that the mode does not use apart). */
 bool wire_job_equal(const Psd__Job *a, const Psd__Job *b);
+
+/* As wire_declare_fits() and wire_declare_misfits(), for bound, age, and the workers with their quorum. */
+bool wire_job_fits(const Psd__Job *was, const Psd__Job *now, const Psd__Job *is);
+void wire_job_misfits(const Psd__Job *was, const Psd__Job *now, const Psd__Job *is, char *out, size_t size);
 
 /* What differs when they are not, name apart: "mode async, 2 workers, not sync(2 of 2); age none, not inverse". */
 void wire_job_differences(const Psd__Job *was, const Psd__Job *is, char *out, size_t size);

@@ -53,19 +53,39 @@ initializer_equal(const Psd__Initializer *a, const Psd__Initializer *b)
     return x.kind == y.kind && x.a == y.a && x.b == y.b && x.seed == y.seed;
 }
 
-bool
-wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b)
+static bool
+shape_equal(const Psd__Declare *a, const Psd__Declare *b)
 {
-    struct ps_optimizer x, y;
-
-    if (a->n_dims != b->n_dims || a->nonfinite != b->nonfinite)
+    if (a->n_dims != b->n_dims)
         return false;
     for (size_t i = 0; i < a->n_dims; i++)
         if (a->dims[i] != b->dims[i])
             return false;
-    x = wire_optimizer(a->optimizer);
-    y = wire_optimizer(b->optimizer);
-    return initializer_equal(a->init, b->init) && optimizer_equal(&x, &y);
+    return true;
+}
+
+/* Whoever pushes to a variable that was declared to clip by a given norm gives the norm, and nobody else does. */
+static bool
+optimizer_fits(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is)
+{
+    struct ps_optimizer a = wire_optimizer(was->optimizer), b = wire_optimizer(now->optimizer),
+                        x = wire_optimizer(is->optimizer);
+
+    return optimizer_of_either(&x, &a, &b) &&
+           (x.clip.kind == PS_CLIP_GIVEN_NORM) == (a.clip.kind == PS_CLIP_GIVEN_NORM);
+}
+
+bool
+wire_declare_fits(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is)
+{
+    return shape_equal(was, is) && was->nonfinite == is->nonfinite && initializer_equal(was->init, is->init) &&
+           optimizer_fits(was, now, is);
+}
+
+bool
+wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b)
+{
+    return wire_declare_fits(a, a, b);
 }
 
 bool
@@ -74,18 +94,43 @@ wire_age_equal(const struct age_policy *a, const struct age_policy *b)
     return a->kind == b->kind && a->parameter == b->parameter;
 }
 
+static bool
+mode_fits(const Psd__Job *was, const Psd__Job *now, const Psd__Job *is)
+{
+    if (was->mode != is->mode || (was->workers != is->workers && now->workers != is->workers))
+        return false;
+    if (was->mode == PSD__MODE__SYNC)
+        return (was->workers == is->workers && was->quorum == is->quorum) ||
+               (now->workers == is->workers && now->quorum == is->quorum);
+    return was->mode != PSD__MODE__SSP || was->bound == is->bound || now->bound == is->bound;
+}
+
+static bool
+lapse_fits(const Psd__Job *was, const Psd__Job *now, const Psd__Job *is)
+{
+    (void)now;
+    return was->lapse == is->lapse;
+}
+
+static bool
+age_fits(const Psd__Job *was, const Psd__Job *now, const Psd__Job *is)
+{
+    struct age_policy a = wire_age(was->age), b = wire_age(now->age), x = wire_age(is->age);
+
+    return wire_age_equal(&a, &x) || wire_age_equal(&b, &x);
+}
+
+bool
+wire_job_fits(const Psd__Job *was, const Psd__Job *now, const Psd__Job *is)
+{
+    return strcmp(was->name, is->name) == 0 && mode_fits(was, now, is) && lapse_fits(was, now, is) &&
+           age_fits(was, now, is);
+}
+
 bool
 wire_job_equal(const Psd__Job *a, const Psd__Job *b)
 {
-    struct age_policy x = wire_age(a->age), y = wire_age(b->age);
-
-    if (strcmp(a->name, b->name) != 0 || a->mode != b->mode || a->workers != b->workers || a->lapse != b->lapse)
-        return false;
-    if (a->mode == PSD__MODE__SSP && a->bound != b->bound)
-        return false;
-    if (a->mode == PSD__MODE__SYNC && a->quorum != b->quorum)
-        return false;
-    return wire_age_equal(&x, &y);
+    return wire_job_fits(a, a, b);
 }
 
 /* ---- Printing ---- */
@@ -152,34 +197,68 @@ put_nonfinite(struct text *t, const Psd__Declare *d)
     text_put(t, "%s", d->nonfinite == PSD__NON_FINITE__ALLOW ? "allowed" : "refused");
 }
 
-/* "shape float32[3], not float32[4]; " when they are not alike. */
+/* "shape float32[3], not float32[4]; age none, or inverse since psctl set, not cutoff(8)". */
 static void
-put_difference(struct text *t, const char *what, const char *was, const char *is)
+put_difference(struct text *t, const char *what, const char *was, const char *now, const char *is)
 {
-    if (strcmp(was, is) != 0)
-        text_put(t, "%s%s %s, not %s", t->len > 0 ? "; " : "", what, was, is);
+    text_put(t, "%s%s %s", t->len > 0 ? "; " : "", what, was);
+    if (strcmp(was, now) != 0)
+        text_put(t, ", or %s since psctl set", now);
+    text_put(t, ", not %s", is);
+}
+
+static bool
+shape_fits(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is)
+{
+    (void)now;
+    return shape_equal(was, is);
+}
+
+static bool
+initial_fits(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is)
+{
+    (void)now;
+    return initializer_equal(was->init, is->init);
+}
+
+static bool
+nonfinite_fits(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is)
+{
+    (void)now;
+    return was->nonfinite == is->nonfinite;
+}
+
+void
+wire_declare_misfits(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is, char *out, size_t size)
+{
+    static const struct {
+        const char *what;
+        bool (*fits)(const Psd__Declare *was, const Psd__Declare *now, const Psd__Declare *is);
+        void (*put)(struct text *t, const Psd__Declare *d);
+    } fields[] = {{"shape", shape_fits, put_shape},
+                  {"first values", initial_fits, put_initial},
+                  {"optimizer", optimizer_fits, put_optimizer},
+                  {"NaN and Inf", nonfinite_fits, put_nonfinite}};
+    const Psd__Declare *all[] = {was, now, is};
+    char text[ARRAY_LEN(all)][PS_OPTIMIZER_TEXT_MAX];
+    struct text t = text_start(out, size);
+
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (fields[i].fits(was, now, is))
+            continue;
+        for (size_t j = 0; j < ARRAY_LEN(all); j++) {
+            struct text one = text_start(text[j], sizeof text[j]);
+
+            fields[i].put(&one, all[j]);
+        }
+        put_difference(&t, fields[i].what, text[0], text[1], text[2]);
+    }
 }
 
 void
 wire_declare_differences(const Psd__Declare *was, const Psd__Declare *is, char *out, size_t size)
 {
-    static const struct {
-        const char *what;
-        void (*put)(struct text *t, const Psd__Declare *d);
-    } fields[] = {{"shape", put_shape},
-                  {"first values", put_initial},
-                  {"optimizer", put_optimizer},
-                  {"NaN and Inf", put_nonfinite}};
-    char had[PS_OPTIMIZER_TEXT_MAX], has[PS_OPTIMIZER_TEXT_MAX];
-    struct text t = text_start(out, size);
-
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        struct text a = text_start(had, sizeof had), b = text_start(has, sizeof has);
-
-        fields[i].put(&a, was);
-        fields[i].put(&b, is);
-        put_difference(&t, fields[i].what, had, has);
-    }
+    wire_declare_misfits(was, was, is, out, size);
 }
 
 static void
@@ -220,22 +299,33 @@ put_age(struct text *t, const Psd__Job *j)
 
 static const struct {
     const char *what;
+    bool (*fits)(const Psd__Job *was, const Psd__Job *now, const Psd__Job *is);
     void (*put)(struct text *t, const Psd__Job *j);
-} job_fields[] = {{"mode", put_mode}, {"lapse", put_lapse}, {"age", put_age}};
+} job_fields[] = {{"mode", mode_fits, put_mode}, {"lapse", lapse_fits, put_lapse}, {"age", age_fits, put_age}};
+
+void
+wire_job_misfits(const Psd__Job *was, const Psd__Job *now, const Psd__Job *is, char *out, size_t size)
+{
+    struct text t = text_start(out, size);
+    const Psd__Job *all[] = {was, now, is};
+    char text[ARRAY_LEN(all)][128];
+
+    for (size_t i = 0; i < ARRAY_LEN(job_fields); i++) {
+        if (job_fields[i].fits(was, now, is))
+            continue;
+        for (size_t j = 0; j < ARRAY_LEN(all); j++) {
+            struct text one = text_start(text[j], sizeof text[j]);
+
+            job_fields[i].put(&one, all[j]);
+        }
+        put_difference(&t, job_fields[i].what, text[0], text[1], text[2]);
+    }
+}
 
 void
 wire_job_differences(const Psd__Job *was, const Psd__Job *is, char *out, size_t size)
 {
-    struct text t = text_start(out, size);
-    char had[128], has[128];
-
-    for (size_t i = 0; i < ARRAY_LEN(job_fields); i++) {
-        struct text a = text_start(had, sizeof had), b = text_start(has, sizeof has);
-
-        job_fields[i].put(&a, was);
-        job_fields[i].put(&b, is);
-        put_difference(&t, job_fields[i].what, had, has);
-    }
+    wire_job_misfits(was, was, is, out, size);
 }
 
 void

@@ -6,6 +6,7 @@
 
 #include "common/core/base/units.h"
 #include "common/core/format/checkpoint.h"
+#include "common/core/wire/wire.h"
 #include "server/core/durability/restore.h"
 #include "server/core/shard_state.h"
 #include "server/core/turn/mismatch.h"
@@ -22,6 +23,28 @@ struct need {
     uint32_t variables;
 };
 
+/* Either may have been opened, or declared, with settings that the other has by a SET. */
+static bool
+restore_check_job_fits(const struct job *there, const struct checkpoint *m)
+{
+    Psd__AgePolicy age;
+    Psd__Job now = job_now(there, &age), declared = *m->declared;
+
+    declared.name = (char *)(uintptr_t)there->name; /* a restore may give it another */
+    return wire_job_fits(there->options, &now, &declared) || wire_job_fits(&declared, m->now, there->options);
+}
+
+static bool
+restore_check_variable_fits(const struct variable *there, const struct checkpoint_variable *v)
+{
+    struct wire_optimizer room;
+    Psd__Declare now = *there->def->declare;
+
+    now.optimizer = wire_optimizer_message(&there->def->optimizer, &room);
+    return wire_declare_fits(there->def->declare, &now, v->declared) ||
+           wire_declare_fits(v->declared, v->now, there->def->declare);
+}
+
 static enum ps_err
 check_job(struct shard *s, const struct shard_restore *r, struct job **job, struct ps_error *e)
 {
@@ -31,7 +54,7 @@ check_job(struct shard *s, const struct shard_restore *r, struct job **job, stru
     HASH_FIND(hh, s->jobs, name, strlen(name), *job);
     if (*job == NULL && (limit_reached(s, LIMIT_JOBS) || job_next_id(s) == 0))
         return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", name);
-    if (*job == NULL || wire_job_equal((*job)->options, r->manifest->declared))
+    if (*job == NULL || restore_check_job_fits(*job, r->manifest))
         return PS_OK;
     wire_job_differences((*job)->options, r->manifest->declared, text, sizeof text);
     return mismatch_refuse(e, name, NULL, "is there with", text);
@@ -64,7 +87,7 @@ check_variable(struct shard *s, const struct shard_restore *r, const struct job 
 
     if (job != NULL)
         HASH_FIND(hh, job->variables, v->declared->name, strlen(v->declared->name), there);
-    if (there != NULL && wire_declare_equal(there->def->declare, v->declared)) {
+    if (there != NULL && restore_check_variable_fits(there, v)) {
         restore_check_count_blocks(there, plan);
         return PS_OK;
     }

@@ -101,12 +101,34 @@ nomem:
     return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for variable '%.64s'", s->config.shard, declare->name);
 }
 
+/* The definition as a SET left it; borrowed from the variable and *room. */
+static Psd__Declare
+declare_now(const struct variable *v, struct wire_optimizer *room)
+{
+    Psd__Declare now = *v->def->declare;
+
+    now.optimizer = wire_optimizer_message(&v->def->optimizer, room);
+    return now;
+}
+
+/* A program may have been written before a SET, or after it. */
+static bool
+declare_fits(const struct variable *v, const Psd__Declare *declare)
+{
+    struct wire_optimizer room;
+    Psd__Declare now = declare_now(v, &room);
+
+    return wire_declare_fits(v->def->declare, &now, declare);
+}
+
 static enum ps_err
 declare_mismatch(const struct variable *v, const Psd__Declare *declare, struct ps_error *e)
 {
     char text[PS_ERROR_TEXT_MAX];
+    struct wire_optimizer room;
+    Psd__Declare now = declare_now(v, &room);
 
-    wire_declare_differences(v->def->declare, declare, text, sizeof text);
+    wire_declare_misfits(v->def->declare, &now, declare, text, sizeof text);
     return mismatch_refuse(e, v->job->name, v->name, "was declared with", text);
 }
 
@@ -123,7 +145,7 @@ declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     if (v == NULL) {
         who.created = true;
         err = declare_create(s, job, declare, &v, &e);
-    } else if (!wire_declare_equal(v->def->declare, declare)) {
+    } else if (!declare_fits(v, declare)) {
         err = declare_mismatch(v, declare, &e);
     }
     if (err != PS_OK) {

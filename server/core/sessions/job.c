@@ -101,12 +101,37 @@ job_remove(struct shard *s, struct job *job)
     job_free(job);
 }
 
+Psd__Job
+job_now(const struct job *job, Psd__AgePolicy *age)
+{
+    Psd__Job now = *job->options;
+
+    psd__age_policy__init(age);
+    age->kind = (Psd__AgeKind)job->age.kind;
+    age->parameter = job->age.parameter;
+    now.age = age;
+    now.bound = job->bound;
+    return now;
+}
+
+/* A program may have been written before a SET, or after it. */
+static bool
+job_fits(const struct job *job, const Psd__Job *options)
+{
+    Psd__AgePolicy age;
+    Psd__Job now = job_now(job, &age);
+
+    return wire_job_fits(job->options, &now, options);
+}
+
 static enum ps_err
 job_mismatch(const struct job *job, const Psd__Job *options, struct ps_error *e)
 {
     char text[PS_ERROR_TEXT_MAX];
+    Psd__AgePolicy age;
+    Psd__Job now = job_now(job, &age);
 
-    wire_job_differences(job->options, options, text, sizeof text);
+    wire_job_misfits(job->options, &now, options, text, sizeof text);
     return mismatch_refuse(e, job->name, NULL, "was opened with", text);
 }
 
@@ -119,7 +144,7 @@ job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_e
     HASH_FIND(hh, s->jobs, options->name, strlen(options->name), job);
     if (job != NULL) {
         *out = job;
-        return wire_job_equal(job->options, options) ? PS_OK : job_mismatch(job, options, e);
+        return job_fits(job, options) ? PS_OK : job_mismatch(job, options, e);
     }
     if (limit_reached(s, LIMIT_JOBS) || (id = job_next_id(s)) == 0)
         return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", options->name);
@@ -135,13 +160,9 @@ job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_e
 void
 job_options_text(const struct job *job, char *out, size_t size)
 {
-    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
-    Psd__Job now = *job->options;
+    Psd__AgePolicy age;
+    Psd__Job now = job_now(job, &age);
 
-    age.kind = (Psd__AgeKind)job->age.kind;
-    age.parameter = job->age.parameter;
-    now.age = &age;
-    now.bound = job->bound;
     wire_job_options(&now, out, size);
 }
 

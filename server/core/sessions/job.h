@@ -85,6 +85,9 @@ job_all_joined(const struct job *job)
     return job->live + job->lapsed + job->finished == job->options->workers;
 }
 
+/* Its options as a SET left them; borrowed from the job and *age. */
+Psd__Job job_now(const struct job *job, Psd__AgePolicy *age);
+
 /* "ssp(bound 4), 3 workers, lapse shrink, age none", as a SET left it. */
 void job_options_text(const struct job *job, char *out, size_t size);
 

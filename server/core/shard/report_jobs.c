@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/wire/wire.h"
 #include "server/core/shard/report_builder.h"
 #include "server/core/shard_state.h"
 
@@ -9,19 +10,14 @@
 
 /* A job's options as a SET left them. */
 static Psd__Job *
-job_now(struct shard *s, const struct job *job)
+report_jobs_now(struct shard *s, const struct job *job)
 {
     Psd__Job *now = report_zeroed(s, sizeof *now);
     Psd__AgePolicy *age = report_zeroed(s, sizeof *age);
 
     if (now == NULL || age == NULL)
         return NULL;
-    psd__age_policy__init(age);
-    age->kind = (Psd__AgeKind)job->age.kind;
-    age->parameter = job->age.parameter;
-    *now = *job->options;
-    now->age = age;
-    now->bound = job->bound;
+    *now = job_now(job, age);
     return now;
 }
 
@@ -32,6 +28,17 @@ job_options(struct shard *s, const struct job *job)
 
     job_options_text(job, text, sizeof text);
     return report_text(s, text);
+}
+
+/* NULL where they are what they are now; an absent text is empty. */
+static char *
+report_jobs_declared(struct shard *s, const struct job *job)
+{
+    char now[256], declared[sizeof now];
+
+    job_options_text(job, now, sizeof now);
+    wire_job_options(job->options, declared, sizeof declared);
+    return strcmp(now, declared) != 0 ? report_text(s, declared) : NULL;
 }
 
 static uint64_t
@@ -60,6 +67,7 @@ job_report(struct shard *s, const struct job *job)
     psd__job_report__init(m);
     m->name = (char *)job->name;
     m->options = job_options(s, job);
+    m->declared = report_jobs_declared(s, job);
     m->workers = job->options->workers;
     m->live = job->live;
     m->lapsed = job->lapsed;
@@ -220,7 +228,7 @@ report_job_definition(struct shard *s, const struct job *job)
         return NULL;
     psd__job_definition__init(m);
     m->declared = job->options;
-    m->now = job_now(s, job);
+    m->now = report_jobs_now(s, job);
     m->live = job->live;
     m->slowest_clock = job->slowest;
     m->fastest_clock = clock_fastest(job);

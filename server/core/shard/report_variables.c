@@ -1,6 +1,7 @@
 /* Variables: what psctl shows of them; and definitions, from which a checkpoint or a client can make them again. */
 #include <string.h>
 
+#include "common/core/wire/wire.h"
 #include "server/core/shard/report_builder.h"
 #include "server/core/shard_state.h"
 
@@ -125,6 +126,19 @@ report_traffic(const struct traffic *t, Psd__VariableReport *m)
 #undef X
 }
 
+/* NULL where it is what it is now; an absent text is empty. */
+static char *
+report_variables_declared(struct shard *s, const struct variable *v)
+{
+    struct ps_optimizer declared = wire_optimizer(v->def->declare->optimizer);
+    char text[PS_OPTIMIZER_TEXT_MAX];
+
+    if (optimizer_equal(&v->def->optimizer, &declared))
+        return NULL;
+    ps_optimizer_describe(&declared, text, sizeof text);
+    return report_text(s, text);
+}
+
 static Psd__VariableReport *
 report_variables_row(struct shard *s, const struct variable *v)
 {
@@ -141,6 +155,7 @@ report_variables_row(struct shard *s, const struct variable *v)
     v->kind->describe(v, m);
     report_traffic(&v->stats, m);
     m->optimizer = report_text(s, text);
+    m->declared = report_variables_declared(s, v);
     m->learning_rate = learning_rate(v, m->version_max);
     m->initializer = (char *)initializer_name((int)v->def->initializer.kind);
     return m;

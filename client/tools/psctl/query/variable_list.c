@@ -122,8 +122,9 @@ list_add(struct variable_list *list, const json_t *report)
     row->job = list_text(list, before != NULL ? before->job : NULL, field_text(report, "job"));
     row->name = list_text(list, NULL, field_text(report, "name"));
     row->optimizer = list_text(list, before != NULL ? before->optimizer : NULL, field_text(report, "optimizer"));
+    row->declared = list_text(list, before != NULL ? before->declared : NULL, field_text(report, "declared"));
     row->dims = list_dims(list, before, json_object_get(report, "dims"), &row->rank);
-    if (row->job == NULL || row->name == NULL || row->optimizer == NULL || row->dims == NULL ||
+    if (row->job == NULL || row->name == NULL || row->optimizer == NULL || row->declared == NULL || row->dims == NULL ||
         !list_keep_json(list, row, report))
         return false;
     list->len++;

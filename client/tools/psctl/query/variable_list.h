@@ -11,7 +11,7 @@
 
 /* psd.proto's VariableReport. Texts and dims are the list's, and rows share those that are alike. */
 struct variable_report {
-    const char *job, *name, *optimizer;
+    const char *job, *name, *optimizer, *declared;
     const uint64_t *dims; /* [rank] */
     uint32_t rank;
     uint64_t blocks, bytes, version_min, version_max, pushes, pushed_bytes, pulls, pulled_bytes, refused, dropped, ages;

@@ -49,3 +49,12 @@ cell_rate_bytes(struct text_table *t, double bytes_per_second)
 
     table_cell(t, "%s", rates_bytes_text(bytes_per_second, &u));
 }
+
+void
+cell_setting(struct text_table *t, const char *now, const char *declared)
+{
+    if (declared[0] == '\0')
+        table_cell(t, "%s", now);
+    else
+        table_cell(t, "%s (declared: %s)", now, declared);
+}

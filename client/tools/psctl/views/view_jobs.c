@@ -89,7 +89,10 @@ job_row(struct text_table *t, const struct job_sum *sum, const char *who, bool n
     cell_count(t, sum->fastest);
     cell_count(t, sum->variables);
     cell_count(t, sum->parked);
-    table_cell(t, "%s", named && sum->differs ? "not the same on all shards" : options);
+    if (named && sum->differs)
+        table_cell(t, "not the same on all shards");
+    else
+        cell_setting(t, options, field_text(sum->first, "declared"));
     table_paint(t, named && sum->differs ? PAINT_WARNING : PAINT_PLAIN);
     if (over)
         table_dim(t);

@@ -89,7 +89,7 @@ var_row(struct text_table *t, const struct var_sum *sum, const char *who, bool n
         table_cell(t, "%.4g", sum->rate_max);
     else
         table_cell(t, "%.4g-%.4g", sum->rate_min, sum->rate_max);
-    table_cell(t, "%s", v != NULL ? v->optimizer : "");
+    cell_setting(t, v != NULL ? v->optimizer : "", v != NULL ? v->declared : "");
 }
 
 /* One variable: its sum, and below it each shard's part. Returns how many places it took. */

@@ -275,6 +275,36 @@ START_TEST(it_may_get_another_name)
 }
 END_TEST
 
+START_TEST(it_comes_again_under_the_other_name)
+{
+    kit_init(&k, NULL);
+    for (uint64_t conn = 1; conn <= 2; conn++) {
+        kit_observe(&k, conn);
+        restore_give(restore_source("other", PSD__MODE__ASYNC), conn);
+        kit_work(&k);
+        expect_done(conn);
+    }
+    kit_finish(&k);
+}
+END_TEST
+
+/* "a" was saved with a rate that a SET had left it with, and is declared with that one here. */
+START_TEST(settings_fit_as_they_were_declared_or_as_they_were_then)
+{
+    struct ps_optimizer sgd = kit_optimizer(PS_SGD);
+
+    kit_init(&k, NULL);
+    kit_join(&k, 2, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    sgd.learning_rate = 0.25;
+    kit_declare_with(&k, 2, "a", 4, &sgd);
+    kit_observe(&k, 1);
+    restore_give(restore_source("", PSD__MODE__ASYNC), 1);
+    kit_work(&k);
+    expect_done(1);
+    kit_finish(&k);
+}
+END_TEST
+
 /* A job that trains: "a" was pushed to, another variable is not in the checkpoint. */
 static void
 restore_train(void)
@@ -736,6 +766,8 @@ restore_make(void)
     tcase_add_test(tc, it_may_get_another_name);
     tcase_add_test(tc, a_job_that_is_there_gets_its_values_and_everybody_goes);
     tcase_add_loop_test(tc, an_answer_of_before_does_not_go_out_with_values_of_after, 0, 9);
+    tcase_add_test(tc, it_comes_again_under_the_other_name);
+    tcase_add_test(tc, settings_fit_as_they_were_declared_or_as_they_were_then);
     tcase_add_test(tc, what_does_not_fit_changes_nothing);
     tcase_add_test(tc, a_shard_without_room_says_so_before_anything_happens);
     tcase_add_test(tc, a_check_changes_nothing);
