@@ -108,13 +108,8 @@ add_base(ps_strategy *s, struct ps_error *e)
 static void
 local_define(const ps_strategy *s, struct training_definition *d)
 {
-    const struct local *own = s->own;
-    char outer[PS_OPTIMIZER_TEXT_MAX];
-
     shard_exchange_define(s, d);
-    ps_optimizer_describe(&own->outer, outer, sizeof outer);
     training_definition_number(d, "local steps", s->round);
-    training_definition_add(d, "outer optimizer", outer);
 }
 
 static enum ps_err

@@ -138,7 +138,8 @@ definition_add_own(const ps_strategy *s, struct training_definition *d)
         s->ops->define(s, d);
     definition_add_layers(s, d);
     definition_add_variables(s, d);
-    definition_add_optimizers(s, d);
+    if (s->ops->traits & STRATEGY_SLOTS) /* shards compare those that are declared, and know what a set has changed */
+        definition_add_optimizers(s, d);
     definition_add_first_values(s, d);
     training_definition_number(d, "metrics", s->options.metrics);
 }
