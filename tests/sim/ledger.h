@@ -135,6 +135,7 @@ void ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t c
 /* The worker is about to leave; if a shard forgot it from now on, the others would wait for ever. */
 void ledger_leaves(struct ledger *l);
 bool ledger_anybody_leaves(const struct ledger *l);
+void ledger_sits_out(struct ledger *l, uint32_t task, uint32_t round); /* nobody waits for it in this round */
 void ledger_finished(struct ledger *l, uint32_t task, uint32_t round);
 /* All its ticks are answered, and it leaves: steps up to there are in its metrics. */
 /* What every worker says that it trains. */

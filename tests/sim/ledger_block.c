@@ -409,10 +409,12 @@ search_clocks(struct search *x, uint64_t low, uint64_t high)
 static bool
 enough_gradients(struct ledger *l, const struct search *x)
 {
-    if (l->config.may_lapse || x->chosen_len == l->model->quorum || !ledger_all_joined(l, x->clock))
+    uint32_t quorum = model_quorum(l->model, model_round(l->model, x->clock));
+
+    if (l->config.may_lapse || x->chosen_len == quorum || !ledger_all_joined(l, x->clock))
         return true; /* k of n does not wait for a worker that never joined */
     sim_fail(l->sim, "%s version %" PRIu64 " is the mean of %u gradients, not of %u", ledger_block_name(l, x->b),
-             x->version, x->chosen_len, l->model->quorum);
+             x->version, x->chosen_len, quorum);
     return false;
 }
 

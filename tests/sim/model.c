@@ -136,6 +136,26 @@ model_draw(struct sim_model *m, struct sim *s)
         draw_var(m, s, i);
 }
 
+/* ---- Rounds ---- */
+
+uint32_t
+model_round(const struct sim_model *m, uint64_t clock)
+{
+    return (uint32_t)MIN(clock / m->steps, m->rounds - 1);
+}
+
+uint32_t
+model_workers(const struct sim_model *m, uint32_t round)
+{
+    return m->size[round] != 0 ? m->size[round] : m->workers;
+}
+
+uint32_t
+model_quorum(const struct sim_model *m, uint32_t round)
+{
+    return m->quorum == m->workers ? model_workers(m, round) : m->quorum;
+}
+
 /* ---- Gradients ---- */
 
 bool

@@ -22,6 +22,7 @@
 #define MODEL_VARS_MAX    4
 #define MODEL_WORKERS_MAX 16
 #define MODEL_SHARDS_MAX  16
+#define MODEL_ROUNDS_MAX  3
 #define MODEL_BOUND_MAX   5  /* that a set may ask for */
 #define MODEL_DIGITS      11 /* in one element: sums stay below 2^24 */
 #define MODEL_METRICS     2  /* of a worker that have names */
@@ -38,8 +39,10 @@ struct sim_model {
     const char *cluster, *job;
     enum ps_mode mode;
     uint32_t shards, workers, steps;
-    uint32_t rounds; /* how often it runs; each time all workers train for so many steps more */
-    bool overlap;    /* a worker runs again as soon as it has finished; else once all have */
+    uint32_t rounds;                 /* how often it runs; each time all workers train for so many steps more */
+    uint32_t size[MODEL_ROUNDS_MAX]; /* of the workers, the first so many take part in the round; 0: all */
+    bool resizes;                    /* not in all rounds as many */
+    bool overlap;                    /* a worker runs again as soon as it has finished; else once all have */
     uint32_t bound, quorum;
     enum ps_lapse lapse;
     enum ps_age age;
@@ -54,6 +57,11 @@ extern const char *const model_metric_names[MODEL_METRICS];
 
 /* Draw the rest; mode, shards, workers and steps are set. */
 void model_draw(struct sim_model *m, struct sim *s);
+
+/* How many workers, and gradients of a step, a round has; and which round a clock is in. */
+uint32_t model_workers(const struct sim_model *m, uint32_t round);
+uint32_t model_quorum(const struct sim_model *m, uint32_t round);
+uint32_t model_round(const struct sim_model *m, uint64_t clock);
 
 /* Whether pushes leave digits (all modes but sync). */
 bool model_counts(const struct sim_model *m);

@@ -406,10 +406,10 @@ config_fill(struct node_worker *w, struct core_config *c, const char **addresses
                               .metric_names = model_metric_names,
                               .metrics_named = MODEL_METRICS,
                               .task = w->task,
-                              .workers = m->workers,
+                              .workers = model_workers(m, w->round),
                               .mode = m->mode,
                               .bound = m->bound,
-                              .quorum = m->quorum,
+                              .quorum = model_quorum(m, w->round),
                               .lapse = m->lapse,
                               .age = m->age,
                               .age_parameter = m->age_parameter,
@@ -510,6 +510,16 @@ node_worker_again(struct node_worker *w, uint64_t in_us)
     w->joined_before = false;
     w->phase = WORKER_DOWN;
     sim_in(w->sim, &w->restart, in_us);
+}
+
+void
+node_worker_sits_out(struct node_worker *w, uint32_t round)
+{
+    ps_assert(w->core == NULL);
+    w->round = round;
+    w->joined_before = false;
+    w->phase = WORKER_GONE;
+    ledger_sits_out(w->ledger, w->task, round);
 }
 
 bool

@@ -163,6 +163,9 @@ void node_worker_crash(struct node_worker *w, bool silent, uint64_t down_us);
 /* It has finished, and runs again in so long. */
 void node_worker_again(struct node_worker *w, uint64_t in_us);
 
+/* It takes no part in this round, and is over. */
+void node_worker_sits_out(struct node_worker *w, uint32_t round);
+
 /* SIGSTOP for a while. */
 void node_worker_hold(struct node_worker *w, uint64_t for_us);
 

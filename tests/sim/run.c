@@ -18,8 +18,10 @@
 #define DRAIN_US    (60 * SIM_SECOND) /* a drained shard stops within */
 #define SAME_US_MAX 1000000           /* events at one moment: the run stands still */
 #define STEPS_MAX   24
-#define ROUNDS_MAX  3
 #define LATE_US_MAX (20 * SIM_SECOND)
+
+#define SIZES_SALT      0x776f726b65727321u
+#define SIZES_PER_MILLE 500
 
 #define UNDURABLE_PER_MILLE 20 /* durable pushes to shards without a disk */
 
@@ -174,8 +176,13 @@ draw_delay(struct sim_run *r)
 static void
 run_again(struct sim_run *r)
 {
+    uint32_t workers = model_workers(&r->model, r->workers[0].round + 1);
+
     for (uint32_t i = 0; i < r->model.workers; i++)
-        node_worker_again(&r->workers[i], draw_delay(r));
+        if (i < workers)
+            node_worker_again(&r->workers[i], draw_delay(r));
+        else
+            node_worker_sits_out(&r->workers[i], r->workers[0].round); /* worker 0 has gone on to it */
 }
 
 static void
@@ -231,8 +238,25 @@ draw_rounds(struct sim_run *r)
     m->rounds = 1;
     if (r->options->lie != LIE_NONE || !sim_chance(&r->sim, 400))
         return;
-    m->rounds = (uint32_t)sim_between(&r->sim, 2, ROUNDS_MAX);
+    m->rounds = (uint32_t)sim_between(&r->sim, 2, MODEL_ROUNDS_MAX);
     m->overlap = coupled && !faults_may_lapse(r->options->faults) && sim_chance(&r->sim, 500);
+}
+
+/* Some runs have another number of workers in each round. Drawn aside, so that all else is as without it; not where
+ * sessions last longer than a round, which would keep the number. */
+static void
+draw_sizes(struct sim_run *r)
+{
+    struct sim_model *m = &r->model;
+    uint64_t random = ~r->options->seed ^ SIZES_SALT;
+    uint32_t least = m->quorum == m->workers ? 1 : m->quorum + 1; /* k of k would be opened as all of them */
+
+    if (m->rounds == 1 || m->overlap || m->workers == least || r->has_admin || r->has_evictor ||
+        !sim_has(r->options->seed, SIZES_SALT, SIZES_PER_MILLE))
+        return;
+    m->resizes = true;
+    for (uint32_t round = 0; round < m->rounds; round++)
+        m->size[round] = least + (uint32_t)sim_mix_below(&random, m->workers - least + 1);
 }
 
 static void
@@ -296,6 +320,7 @@ run_build(struct sim_run *r)
     r->has_admin = o->lie == LIE_NONE && admin_drawn(o->seed, o->faults);
     r->has_evictor = o->lie == LIE_NONE && evictor_drawn(o->seed, o->faults);
     r->has_scrap = o->lie == LIE_NONE && scrap_drawn(o->seed, o->faults);
+    draw_sizes(r);
     ledger.evictions = r->has_evictor;
     barrier_every = sim_chance(&r->sim, 500) ? (uint32_t)sim_between(&r->sim, 1, 8) : 0;
     if (barrier_every > 0 && sim_chance(&r->sim, 500))
@@ -356,7 +381,10 @@ run_describe(struct sim_run *r)
     const struct sim_model *m = &r->model;
 
     sim_trace(&r->sim, "%s bound %u quorum %u: %u shards, %u workers, %u steps, %u runs%s%s%s", modes[m->mode],
-              m->bound, m->quorum, m->shards, m->workers, m->steps, m->rounds, m->overlap ? " that overlap" : "",
+              m->bound, m->quorum, m->shards, m->workers, m->steps, m->rounds,
+              m->overlap   ? " that overlap"
+              : m->resizes ? " of other numbers of workers"
+                           : "",
               m->lapse == PS_LAPSE_FAIL ? ", a lapse fails the step" : "",
               m->age == PS_AGE_CUTOFF ? ", old pushes are dropped" : "");
     for (uint32_t i = 0; i < m->vars_len; i++)
@@ -371,7 +399,10 @@ run_start(struct sim_run *r)
     for (uint32_t i = 0; i < r->model.shards; i++)
         node_shard_start(&r->shards[i]);
     for (uint32_t i = 0; i < r->model.workers; i++)
-        sim_in(&r->sim, &r->workers[i].restart, draw_delay(r));
+        if (i < model_workers(&r->model, 0))
+            sim_in(&r->sim, &r->workers[i].restart, draw_delay(r));
+        else
+            node_worker_sits_out(&r->workers[i], 0);
     sim_in(&r->sim, &r->observer.restart, sim_below(&r->sim, 50 * SIM_MS));
     r->watch.run = watch_comes;
     sim_in(&r->sim, &r->watch, WATCH_US);

@@ -317,6 +317,8 @@ static bool (*const phases[WORKER_PHASES])(struct node_worker *w) = {
 static bool
 fatal_expected(const struct node_worker *w, enum ps_err code)
 {
+    if (code == PS_ERR_MISMATCH) /* somebody of the round before may come again: psrun starts such a process again */
+        return w->model->resizes && !w->joined_before;
     return w->profile.may_lapse && (code == PS_ERR_LEASE_LAPSED || code == PS_ERR_FENCED);
 }
 

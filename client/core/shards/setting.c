@@ -43,6 +43,7 @@ fill_job(struct set_message *m, const struct ps_setting *s)
         m->age.parameter = s->age->parameter;
         m->set.age = &m->age;
     }
+    m->set.workers = s->workers;
     if (s->bound != NULL) {
         psd__bound__init(&m->bound);
         m->bound.clocks = *s->bound;

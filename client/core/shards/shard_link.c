@@ -129,6 +129,7 @@ shard_link_connected(struct core *c, struct shard_link *l)
         hello.boot = l->joined ? l->boot : 0;
         hello.lease_ms = k->lease_ms;
         hello.acked_through = l->window.acked_through;
+        hello.round = MUTATION(ROUND_NOT_SAID) ? 0 : c->round;
         own_metrics_name(c, l, &hello);
     }
     shard_link_post(c, l, MSG_HELLO, REQUEST_ID_HELLO, &hello.base);

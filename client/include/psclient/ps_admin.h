@@ -123,16 +123,21 @@ struct ps_setting {
     const struct ps_clip *clip;           /* the same */
     const struct ps_age_policy *age;      /* of the job; NULL: as it is */
     const uint32_t *bound;                /* of the job, which is ssp; NULL: as it is */
-    int from_start; /* 1: a schedule whose begin is 0 counts from version or clock 0, not from now */
-    int force;      /* 1: also when weights would stand still or be destroyed; see below */
+    int from_start;   /* 1: a schedule whose begin is 0 counts from version or clock 0, not from now */
+    int force;        /* 1: also when weights would stand still or be destroyed; see below */
+    uint32_t workers; /* of the job, from its next round on, while none of them is live; 0: as it is */
 };
 
 /* Change a running job on every shard; workers and observers may.
  *
  * Each shard checks the whole setting, then does all of it, in one transaction that survives kill -9: from its next
  * update on. A larger bound lets waiting pulls go at once. A schedule whose begin is 0 begins now: at the version, or
- * the clock, that each variable has. What workers open and declare later is compared with what was opened and declared
- * first, so they go on as they are.
+ * the clock, that each variable has. Workers may open and declare later what was opened and declared first, or what has
+ * been made of it since; it changes nothing.
+ *
+ * Another number of workers begins a new round, for which only workers that are opened with this number are taken; it
+ * needs that none is live. (The first worker of a new round may bring another number without a setting:
+ * ps_client_open().)
  *
  * Without force a setting is refused by which a schedule makes a learning rate 0 at once, because it is over by now (a
  * learning rate of 0 itself is taken: it is how variables are frozen), or in which rate times weight_decay is 1 or
@@ -148,6 +153,7 @@ struct ps_setting {
  * Errors:
  *   PS_ERR_INVALID    a parameter that an optimizer of the variables does not have, a value out of its range, a change
  *                     that would need other slots or slots that began otherwise, a bound for a job that is not ssp;
+ *                     a number of workers while one of them is live, or below the quorum;
  *                     what only force sets; PS_CLIP_GIVEN_NORM for a variable that was not declared with it, because
  *                     its workers give no norm; NULL
  *   PS_ERR_NOT_FOUND  no such job, or no variable of the job, on any shard, has a name that fits

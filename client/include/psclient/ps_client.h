@@ -149,7 +149,9 @@ struct ps_client_options {
  * the slowest of those that are live stands, and when none is, where the last one stood. In ssp and in sync with a
  * quorum of all, workers that have not joined yet hold the others back, so that all begin together. When a worker whose
  * index has finished (ps_client_close()) opens again, a new round begins, and all are waited for again, at barriers
- * too; a process that comes in the place of a lost one belongs to the round that is under way.
+ * too; a process that comes in the place of a lost one belongs to the round that is under way. All workers of a round
+ * are as many; while none is live the first that opens may bring another number (ps_cluster_workers()), with which a
+ * new round begins.
  *
  * Parameters:
  *   cluster  copied; may be freed when this returns
@@ -160,14 +162,21 @@ struct ps_client_options {
  *   PS_ERR_TIMEOUT      a shard did not answer in time: says which
  *   PS_ERR_TASK_TAKEN   another live process holds the worker index: says which
  *   PS_ERR_CLUSTER      a shard belongs to another cluster, or is another shard of it
- *   PS_ERR_MISMATCH     another worker of the job opened it with other options, and no setting has made them these:
- * says which; or metric names differ from those that a live worker has brought PS_ERR_VERSION      a shard speaks a
- * protocol version that is not known here PS_ERR_PROTOCOL     the port speaks something else PS_ERR_TLS          a peer
- * is not believed, does not believe this one, or has no TLS PS_ERR_DENIED       a shard does not accept the token, or
- * does not prove to have it PS_ERR_CONFIG       the cluster has no shards; a file of TLS or of a token cannot be used;
- * PSD_TRANSPORT is not valid PS_ERR_CANCELLED    ps_interrupt() PS_ERR_INVALID      an option is not valid, or cluster
- * or out is NULL PS_ERR_IO           too many open files PS_ERR_NOMEM        no memory Threads: any, each for its own
- * client; not while another thread changes the environment. Since: 0.1 */
+ *   PS_ERR_MISMATCH     another worker of the job opened it with other options, and no setting has made them
+ *                       these: says which; another number of workers while one of the job's is live, or is
+ *                       waited for: says who; or metric names differ from those that a live worker has brought
+ *   PS_ERR_VERSION      a shard speaks a protocol version that is not known here
+ *   PS_ERR_PROTOCOL     the port speaks something else
+ *   PS_ERR_TLS          a peer is not believed, does not believe this one, or has no TLS
+ *   PS_ERR_DENIED       a shard does not accept the token, or does not prove to have it
+ *   PS_ERR_CONFIG       the cluster has no shards; a file of TLS or of a token cannot be used; PSD_TRANSPORT is not
+ *                       valid
+ *   PS_ERR_CANCELLED    ps_interrupt()
+ *   PS_ERR_INVALID      an option is not valid, or cluster or out is NULL
+ *   PS_ERR_IO           too many open files
+ *   PS_ERR_NOMEM        no memory
+ * Threads: any, each for its own client; not while another thread changes the environment.
+ * Since: 0.1 */
 PS_API enum ps_err ps_client_open(const ps_cluster *cluster, const struct ps_client_options *options, ps_client **out,
                                   struct ps_error *error) PS_MUST_USE;
 

@@ -43,7 +43,7 @@ assignment_twice(const struct assignment *a, struct ps_error *e)
 
 /* ---- of the variables' optimizers ---- */
 
-static const char *const assignment_words[] = {"schedule", "clip", "age", "bound"}; /* besides parameters */
+static const char *const assignment_words[] = {"schedule", "clip", "age", "bound", "workers"}; /* besides parameters */
 
 static enum ps_err
 refuse_name(const struct assignment *a, struct ps_error *e)
@@ -65,8 +65,8 @@ refuse_name(const struct assignment *a, struct ps_error *e)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s, ",
                  optimizer_parameter_name((enum optimizer_parameter)p));
     }
-    return ps_fail(e, PS_ERR_INVALID, "unknown name '%s': it is one of %sschedule, clip, age, bound%s", name, list,
-                   nearest_text(&nearest, "", meant));
+    return ps_fail(e, PS_ERR_INVALID, "unknown name '%s': it is one of %sschedule, clip, age, bound, workers%s", name,
+                   list, nearest_text(&nearest, "", meant));
 }
 
 /* NULL: an optimizer has no such parameter. */
@@ -144,20 +144,36 @@ take_age(const struct assignment *a, struct assignments *out, struct ps_error *e
     return PS_OK;
 }
 
-static enum ps_err
-take_bound(const struct assignment *a, struct assignments *out, struct ps_error *e)
+static bool
+read_count(const char *text, uint32_t *out)
 {
     unsigned long long value;
     char *end;
 
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    *out = (uint32_t)value;
+    return strchr("0123456789", text[0]) != NULL && *end == '\0' && errno == 0 && value <= UINT32_MAX;
+}
+
+static enum ps_err
+take_bound(const struct assignment *a, struct assignments *out, struct ps_error *e)
+{
     if (out->setting.bound != NULL)
         return assignment_twice(a, e);
-    errno = 0;
-    value = strtoull(a->value, &end, 10);
-    if (strchr("0123456789", a->value[0]) == NULL || *end != '\0' || errno != 0 || value > UINT32_MAX)
+    if (!read_count(a->value, &out->bound))
         return assignment_refuse(a, "a whole number of clocks", e);
-    out->bound = (uint32_t)value;
     out->setting.bound = &out->bound;
+    return PS_OK;
+}
+
+static enum ps_err
+take_workers(const struct assignment *a, struct assignments *out, struct ps_error *e)
+{
+    if (out->setting.workers != 0)
+        return assignment_twice(a, e);
+    if (!read_count(a->value, &out->setting.workers) || out->setting.workers == 0)
+        return assignment_refuse(a, "how many workers", e);
     return PS_OK;
 }
 
@@ -166,7 +182,11 @@ take_bound(const struct assignment *a, struct assignments *out, struct ps_error 
 static const struct taker {
     const char *name;
     enum ps_err (*take)(const struct assignment *a, struct assignments *out, struct ps_error *e);
-} takers[] = {{"schedule", take_schedule}, {"clip", take_clip}, {"age", take_age}, {"bound", take_bound}};
+} takers[] = {{"schedule", take_schedule},
+              {"clip", take_clip},
+              {"age", take_age},
+              {"bound", take_bound},
+              {"workers", take_workers}};
 
 /* take_parameter() for all other names. */
 static const struct taker *

@@ -5,6 +5,7 @@
  *     clip=block_norm,limit=1, clip=value:5, clip=none  as ps_clip_parse() reads it
  *     age=none, age=inverse, age=exponential:0.9, age=cutoff:8
  *     bound=8
+ *     workers=3                                         of the job, from its next round on
  *
  * A word may hold several with commas between, so what ps_optimizer_describe() prints can be given back but for the
  * optimizer's name. */

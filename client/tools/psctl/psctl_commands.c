@@ -329,7 +329,7 @@ static const struct option psctl_options[] = {
 
 /* What psctl set can change, for completion. */
 #define SET_NAME(name) #name "= "
-#define SET_NAMES      OPTIMIZER_PARAMETER_LIST(SET_NAME) "schedule= clip= age= bound="
+#define SET_NAMES      OPTIMIZER_PARAMETER_LIST(SET_NAME) "schedule= clip= age= bound= workers="
 
 /* The questions in the order of enum view_kind, then the others. */
 const struct subcommand psctl_commands[WORDS] = {
@@ -361,8 +361,9 @@ const struct subcommand psctl_commands[WORDS] = {
                            "(learning_rate=0.01), schedule (cosine:steps=1000,warmup=50; constant, step, exponential, "
                            "cosine, linear; its steps count from now, or from begin=VERSION), clip (block_norm:1; "
                            "none, value, block_norm, given_norm). Of the job: "
-                           "age (none, inverse, exponential:0.9, cutoff:8), and bound (8) when it is ssp. Says what "
-                           "changed on how many variables"},
+                           "age (none, inverse, exponential:0.9, cutoff:8), bound (8) when it is ssp, and, while none "
+                           "of its workers is live, how many workers (3) its next round has. Says what changed on how "
+                           "many variables"},
     [WORD_DRAIN] = {.name = "drain",
                     .about = "stop shards as TERM does: a shard answers what is under way and exits; started again on "
                              "its live directory it goes on where it was. Needs --shard or --all; returns when they "

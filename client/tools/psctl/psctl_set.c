@@ -1,4 +1,4 @@
-/* psctl set: change a running job's variables, age policy or bound, on all shards. */
+/* psctl set: change a job's variables, age policy, bound or number of workers, on all shards. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -51,7 +51,7 @@ const struct command_entry output_status[] = {
 const struct command_entry output_jobs[] = {
     JOB,
     SHARD,
-    {"WORKERS", "how many the job was declared with"},
+    {"WORKERS", "how many its newest round has"},
     {"LIVE", "workers whose lease holds, connected or not; over all shards each worker counts once, as the worst that "
              "any shard says of it"},
     {"LAPSED", "workers that were not heard of for as long as their lease: nobody waits for them"},

@@ -44,6 +44,8 @@
     X(RATE_NOT_KEPT,        "a learning rate that was set is gone with the next start")                                \
     X(BEGIN_NOT_KEPT,       "where a schedule that was set has begun is gone with the next start")                     \
     X(BOUND_NOT_KEPT,       "a bound or an age policy that was set is gone with the next start")                       \
+    X(NUMBER_NOT_KEPT,      "a job has as many workers as it was opened with again with the next start")               \
+    X(ROUND_NOT_SAID,       "a shard that lost a round's beginning does not hear of it from the hellos of its workers")        \
     /* drops */                                                                                                        \
     X(DROP_NOT_KEPT,        "a job that was dropped is there again with the next start")                               \
     X(DROPPED_NOT_SWEPT,    "blocks of dropped variables stay in the durable store")                                   \

@@ -125,6 +125,8 @@ check_job_now(const Psd__Job *declared, const Psd__Job *now, struct ps_error *e)
 
     other.age = declared->age;
     other.bound = declared->bound;
+    other.workers = declared->workers;
+    other.quorum = declared->quorum;
     if (!wire_job_equal(declared, &other) || strcmp(declared->name, now->name) != 0)
         return ps_fail(e, PS_ERR_INVALID, "the job's options now are not ones that its first may have become");
     return PS_OK;

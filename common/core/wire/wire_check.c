@@ -68,6 +68,7 @@ wire_check_hello(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     TRY(rule_below(e, "hello.task", h->task, "job.workers", h->job->workers));
     TRY(rule_within(e, "the number of hello.metric_names", h->n_metric_names, 0, WIRE_METRICS_MAX));
     TRY(wire_metric_names_check(h->n_metric_names, (const char *const *)h->metric_names, e));
+    TRY(rule_within(e, "hello.round", h->round, 0, UINT64_C(1) << 62));
     return rule_within(e, "hello.incarnation", h->incarnation, 1, UINT64_MAX);
 }
 
@@ -339,7 +340,8 @@ wire_check_set(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     if (!changes_variables(s) && s->variables[0] != '\0')
         return ps_fail(e, PS_ERR_INVALID, "set: variables '%s' are named, but nothing of them is to change",
                        s->variables);
-    if (!changes_variables(s) && s->age == NULL && s->bound == NULL)
+    TRY(rule_within(e, "set.workers", s->workers, 0, WIRE_WORKERS_MAX));
+    if (!changes_variables(s) && s->age == NULL && s->bound == NULL && s->workers == 0)
         return ps_fail(e, PS_ERR_INVALID, "set: nothing is to change");
     return PS_OK;
 }

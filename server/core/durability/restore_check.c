@@ -23,15 +23,19 @@ struct need {
     uint32_t variables;
 };
 
-/* Either may have been opened, or declared, with settings that the other has by a SET. */
+/* Either may have been opened, or declared, with settings that the other has by a SET; and neither's number of workers
+ * says anything of the values. */
 static bool
 restore_check_job_fits(const struct job *there, const struct checkpoint *m)
 {
     Psd__AgePolicy age;
-    Psd__Job now = job_now(there, &age), declared = *m->declared;
+    Psd__Job now = job_now(there, &age), declared = *m->declared, then = *m->now;
+    bool full = declared.quorum == declared.workers;
 
     declared.name = (char *)(uintptr_t)there->name; /* a restore may give it another */
-    return wire_job_fits(there->options, &now, &declared) || wire_job_fits(&declared, m->now, there->options);
+    declared.workers = then.workers = now.workers;
+    declared.quorum = then.quorum = full ? now.workers : declared.quorum;
+    return wire_job_fits(&now, there->options, &declared) || wire_job_fits(&declared, &then, &now);
 }
 
 static bool
@@ -63,9 +67,11 @@ check_job(struct shard *s, const struct shard_restore *r, struct job **job, stru
 /* The variable as it would be here, of a job that is to live as long; measured. NULL: no memory. */
 static struct variable *
 restore_check_variable_new(struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v,
-                           struct job *job)
+                           const struct job *there, struct job *job)
 {
-    *job = (struct job){.options = r->manifest->declared, .name = restore_job_name(r)};
+    *job = (struct job){.options = r->manifest->declared,
+                        .name = restore_job_name(r),
+                        .quorum = there != NULL ? there->quorum : r->manifest->now->quorum};
     return variable_new(s, job, v->declared, 0);
 }
 
@@ -95,7 +101,7 @@ check_variable(struct shard *s, const struct shard_restore *r, const struct job 
         wire_declare_differences(there->def->declare, v->declared, text, sizeof text);
         return mismatch_refuse(e, job->name, there->name, "is there with", text);
     }
-    if ((imagined = restore_check_variable_new(s, r, v, &of)) == NULL)
+    if ((imagined = restore_check_variable_new(s, r, v, job, &of)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for variable '%.64s'", s->config.shard,
                        v->declared->name);
     restore_check_count_blocks(imagined, plan);

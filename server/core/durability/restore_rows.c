@@ -175,7 +175,7 @@ checkpoint_name(const char *dir)
 }
 
 static enum ps_err
-put_job(struct writer *w, const struct shard_restore *r, uint32_t id, const struct job *there)
+put_job(struct writer *w, const struct shard_restore *r, const struct job *there, uint32_t id)
 {
     Psd__JobRow row = PSD__JOB_ROW__INIT;
     Psd__Bound bound = PSD__BOUND__INIT;
@@ -188,6 +188,7 @@ put_job(struct writer *w, const struct shard_restore *r, uint32_t id, const stru
     row.options = &options;
     row.slowest = r->manifest->clock;
     row.round = there != NULL ? there->round : 0;
+    row.workers = there != NULL ? there->workers : r->manifest->now->workers;
     row.age = r->manifest->now->age;
     row.bound = &bound;
     row.restored = (char *)checkpoint_name(r->dir);
@@ -254,7 +255,7 @@ write_all(struct writer *w, const struct shard_restore *r)
     HASH_FIND(hh, w->s->jobs, name, strlen(name), job);
     job_id = job != NULL ? job->id : job_next_id(w->s);
     if ((err = writer_room(w)) != PS_OK || (err = put_restoring(w->s, r->dir, r->job, r->by, false)) != PS_OK ||
-        (err = put_job(w, r, job_id, job)) != PS_OK || (err = writer_end(w, PS_OK)) != PS_OK ||
+        (err = put_job(w, r, job, job_id)) != PS_OK || (err = writer_end(w, PS_OK)) != PS_OK ||
         (err = forget_workers(w, job_id)) != PS_OK)
         return err;
     return put_variables(w, r, job, job_id);

@@ -93,7 +93,7 @@ measure_job(const struct job *job, uint64_t now_ms, struct metrics *m)
     job_options_text(job, j->options, sizeof j->options);
     j->id = job->id;
     measure_sums(job, j);
-    j->workers = job->options->workers;
+    j->workers = job->workers;
     j->live = job->live;
     j->lapsed = job->lapsed;
     j->finished = job->finished;

@@ -41,8 +41,8 @@ variable_gather_bytes(const struct shard *s, const struct variable *v)
 {
     if (!job_is_sync(v->job))
         return 0;
-    return v->kind->pooled_bytes(v, s->config.shard, s->config.shards) * v->job->options->quorum +
-           v->count * pool_size(sync_step_size(v->job));
+    return v->kind->pooled_bytes(v, s->config.shard, s->config.shards) * v->job->quorum +
+           v->count * pool_size(sync_step_size(v->job->quorum));
 }
 
 /* Takes one use of def, also when it fails. */

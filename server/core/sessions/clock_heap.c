@@ -7,10 +7,14 @@
 #include "server/core/sessions/session.h"
 
 bool
-clock_heap_init(struct clock_heap *s, uint32_t room)
+clock_heap_grow(struct clock_heap *s, uint32_t room)
 {
-    *s = (struct clock_heap){.heap = calloc(room, sizeof(struct session *))};
-    return s->heap != NULL;
+    struct session **bigger = realloc(s->heap, room * sizeof(struct session *));
+
+    if (bigger == NULL)
+        return false;
+    s->heap = bigger;
+    return true;
 }
 
 void

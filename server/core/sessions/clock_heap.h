@@ -16,8 +16,9 @@ struct clock_heap {
     uint32_t len;
 };
 
-/* For at most `room` sessions. False: no memory. */
-bool clock_heap_init(struct clock_heap *s, uint32_t room) PS_MUST_USE;
+/* For at most `room` sessions, which are no fewer than before; it may be zeroed. False: no memory, and it is as it was.
+ */
+bool clock_heap_grow(struct clock_heap *s, uint32_t room) PS_MUST_USE;
 void clock_heap_finish(struct clock_heap *s); /* accepts a zeroed one */
 
 /* Add the session; or, if it is one of them, move it to its new held_clock. */

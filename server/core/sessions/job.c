@@ -11,19 +11,60 @@
 #include "server/core/shard_state.h"
 #include "server/core/turn/mismatch.h"
 
+static void
+job_free_sessions(struct job *job)
+{
+    free(job->sessions);
+    roster_finish(&job->there);
+    clock_heap_finish(&job->holding);
+}
+
 void
 job_free(struct job *job)
 {
     if (job == NULL)
         return;
-    free(job->sessions);
-    roster_finish(&job->there);
-    clock_heap_finish(&job->holding);
+    job_free_sessions(job);
     metric_names_clear(&job->metric_names);
     definition_fields_clear(&job->definition);
     free(job->restored);
     psd__job__free_unpacked(job->options, NULL);
     free(job);
+}
+
+/* ---- How many workers ---- */
+
+bool
+job_make_room(struct job *job, uint32_t workers)
+{
+    struct session **bigger;
+
+    if (workers <= job->room)
+        return true;
+    if ((bigger = realloc(job->sessions, workers * sizeof(struct session *))) == NULL)
+        return false;
+    job->sessions = bigger;
+    if (!roster_grow(&job->there, workers) || !clock_heap_grow(&job->holding, workers))
+        return false;
+    memset(bigger + job->room, 0, (workers - job->room) * sizeof(struct session *));
+    job->room = workers;
+    return true;
+}
+
+uint32_t
+job_quorum_of(const struct job *job, uint32_t workers)
+{
+    return job->options->quorum == job->options->workers ? workers : job->options->quorum;
+}
+
+bool
+job_set_workers(struct job *job, uint32_t workers)
+{
+    if (!job_make_room(job, workers))
+        return false;
+    job->workers = workers;
+    job->quorum = job_quorum_of(job, workers);
+    return true;
 }
 
 static struct job *
@@ -39,13 +80,11 @@ job_new(const Psd__Job *options, uint32_t id)
     job->name = job->options->name;
     job->age = wire_age(job->options->age);
     job->bound = job->options->bound;
-    if ((job->sessions = calloc(job->options->workers, sizeof(struct session *))) == NULL ||
-        !roster_init(&job->there, job->options->workers) || !clock_heap_init(&job->holding, job->options->workers))
+    if (!job_set_workers(job, job->options->workers))
         goto fail;
     return job;
 fail:
-    free(job->sessions);
-    roster_finish(&job->there);
+    job_free_sessions(job);
     if (job->options != NULL)
         psd__job__free_unpacked(job->options, NULL);
     free(job);
@@ -111,6 +150,8 @@ job_now(const struct job *job, Psd__AgePolicy *age)
     age->parameter = job->age.parameter;
     now.age = age;
     now.bound = job->bound;
+    now.workers = job->workers;
+    now.quorum = job->quorum;
     return now;
 }
 
@@ -119,9 +160,13 @@ static bool
 job_fits(const struct job *job, const Psd__Job *options)
 {
     Psd__AgePolicy age;
-    Psd__Job now = job_now(job, &age);
+    Psd__Job now = job_now(job, &age), is = *options;
 
-    return wire_job_fits(job->options, &now, options);
+    if (options->mode != PSD__MODE__SYNC || options->quorum == job_quorum_of(job, options->workers)) {
+        is.workers = now.workers; /* whether it may have another number is resize.h's to say */
+        is.quorum = now.quorum;
+    }
+    return wire_job_fits(job->options, &now, &is);
 }
 
 static enum ps_err
@@ -258,6 +303,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.age = &age;
     bound.clocks = job->bound;
     row.bound = &bound;
+    row.workers = MUTATION(NUMBER_NOT_KEPT) ? 0 : job->workers;
     row.opened = barrier_opened_message(&job->barrier_opened, &opened);
     row.n_metric_names = job->metric_names.len;
     row.metric_names = (char **)job->metric_names.name;
@@ -295,7 +341,7 @@ row_ok(const struct shard *s, const Psd__JobRow *row, uint32_t id)
 
     return row != NULL && row->id == id && id >= 1 && id <= SHARD_JOBS_MAX && row->options != NULL &&
            age_ok(row->options->age) && (row->age == NULL || age_ok(row->age)) && row->options->workers >= 1 &&
-           row->options->workers <= WIRE_WORKERS_MAX && s->jobs_by_id[id] == NULL &&
+           row->options->workers <= WIRE_WORKERS_MAX && row->workers <= WIRE_WORKERS_MAX && s->jobs_by_id[id] == NULL &&
            wire_metric_names_check(row->n_metric_names, (const char *const *)row->metric_names, &e) == PS_OK &&
            wire_fields_check(row->n_definition, row->definition, &e) == PS_OK;
 }
@@ -316,6 +362,8 @@ from_row(struct job *job, const Psd__JobRow *row)
     job->restored = strdup(row->restored);
     if (!barrier_opened_take(&job->barrier_opened, row->opened))
         return PS_ERR_IO;
+    if (row->workers != 0 && !job_set_workers(job, row->workers))
+        return PS_ERR_NOMEM;
     return job->restored != NULL && metric_names_extend(&job->metric_names, row->n_metric_names, row->metric_names) &&
                    definition_fields_take(&job->definition, row->n_definition, row->definition, row->definition_round)
                ? PS_OK

@@ -24,11 +24,13 @@ struct barrier;
 
 struct job {
     uint32_t id;       /* counts from 1 */
-    Psd__Job *options; /* as the hellos have them */
+    Psd__Job *options; /* as the first hello had them */
     const char *name;
     struct age_policy age; /* this and the next as SET left them */
     uint32_t bound;
-    struct session **sessions; /* [workers], NULL: never joined */
+    uint32_t workers, quorum;  /* these as well, or a later round's hello */
+    uint32_t room;             /* the most workers that it has had: later ones need no less */
+    struct session **sessions; /* [room], NULL: never joined */
     struct roster there;       /* tasks that have joined: SESSION_EACH() */
     uint64_t round;            /* the newest that a worker has begun: clock.h */
     char *restored;            /* name of the checkpoint that its data began with, */
@@ -69,7 +71,7 @@ job_is_sync(const struct job *job)
 static inline bool
 job_is_full_sync(const struct job *job)
 {
-    return job_is_sync(job) && job->options->quorum == job->options->workers;
+    return job_is_sync(job) && job->quorum == job->workers;
 }
 
 /* No worker gets ahead before all workers of the round are there. */
@@ -82,7 +84,7 @@ job_begins_together(const struct job *job)
 static inline bool
 job_all_joined(const struct job *job)
 {
-    return job->live + job->lapsed + job->finished == job->options->workers;
+    return job->live + job->lapsed + job->finished == job->workers;
 }
 
 /* Its options as a SET left them; borrowed from the job and *age. */
@@ -90,6 +92,15 @@ Psd__Job job_now(const struct job *job, Psd__AgePolicy *age);
 
 /* "ssp(bound 4), 3 workers, lapse shrink, age none", as a SET left it. */
 void job_options_text(const struct job *job, char *out, size_t size);
+
+/* The quorum that goes with so many workers: all of them where it was opened so, else the same. */
+uint32_t job_quorum_of(const struct job *job, uint32_t workers);
+
+/* So many may have sessions, if not more already. False: no memory. */
+bool job_make_room(struct job *job, uint32_t workers) PS_MUST_USE;
+
+/* It has so many from now on. False: no memory, and it is as before. */
+bool job_set_workers(struct job *job, uint32_t workers) PS_MUST_USE;
 
 /* The session of a worker that is there, or was in this round. NULL: it has not joined yet. */
 const struct session *job_joined(const struct job *job, uint32_t task);
@@ -110,7 +121,7 @@ uint32_t job_metrics_sum(const struct job *job, double *sums);
 static inline uint32_t
 job_active(const struct job *job)
 {
-    return job->options->workers - job->lapsed - job->finished;
+    return job->workers - job->lapsed - job->finished;
 }
 
 /* It is dropped, with its variables: from now on it is one of s->drops. Its sessions are gone. */
@@ -122,7 +133,8 @@ void job_remove(struct shard *s, struct job *job);
 /* The id of the next job that is made; 0: none is free. */
 uint32_t job_next_id(const struct shard *s);
 
-/* The job of this name with these options, made when it is new. PS_ERR_MISMATCH, PS_ERR_LIMIT, PS_ERR_INVALID,
+/* The job of this name with these options, made when it is new; it may have another number of workers (resize.h).
+ * PS_ERR_MISMATCH, PS_ERR_LIMIT, PS_ERR_INVALID,
  * PS_ERR_NOMEM. */
 enum ps_err job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e) PS_MUST_USE;
 

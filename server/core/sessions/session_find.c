@@ -7,5 +7,5 @@ session_find(const struct shard *s, uint32_t job_id, uint32_t task)
 {
     const struct job *job = job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
 
-    return job != NULL && task < job->options->workers ? job->sessions[task] : NULL;
+    return job != NULL && task < job->room ? job->sessions[task] : NULL;
 }

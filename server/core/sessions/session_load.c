@@ -27,7 +27,7 @@ session_load_dropped(const struct session_load *l, size_t key_len)
     struct job *job = key_len == sizeof l->at ? session_load_job(l->s, be32toh(l->at.job)) : NULL;
     uint32_t task = be32toh(l->at.task);
 
-    if (job == NULL || !job->dropped || task >= job->options->workers)
+    if (job == NULL || !job->dropped || task >= WIRE_WORKERS_MAX || !job_make_room(job, task + 1))
         return false;
     roster_add(&job->there, task);
     return true;
@@ -38,10 +38,10 @@ session_load_row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t 
 {
     const struct job *job = session_load_job(s, job_id);
 
-    return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
-           row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_OUTCOMES_MAX &&
-           row->n_odd_seq == row->n_odd_code && row->ahead.len <= WIRE_SURVIVED_MAX &&
-           (row->metrics == NULL || row->metrics->n_value <= WIRE_METRICS_MAX);
+    return row != NULL && job != NULL && task < WIRE_WORKERS_MAX &&
+           (task >= job->room || job->sessions[task] == NULL) && row->state < SESSION_STATES &&
+           row->round <= job->round && row->n_odd_seq <= SHARD_OUTCOMES_MAX && row->n_odd_seq == row->n_odd_code &&
+           row->ahead.len <= WIRE_SURVIVED_MAX && (row->metrics == NULL || row->metrics->n_value <= WIRE_METRICS_MAX);
 }
 
 /* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,
@@ -129,7 +129,8 @@ session_load_one(void *arg, struct span key, struct span value)
     job_id = be32toh(l->at.job);
     task = be32toh(l->at.task);
     ok = key.len == sizeof l->at && session_load_row_ok(l->s, row, job_id, task);
-    if (ok && (session = session_new(l->s, l->s->jobs_by_id[job_id], task)) != NULL) {
+    if (ok && job_make_room(l->s->jobs_by_id[job_id], task + 1) &&
+        (session = session_new(l->s, l->s->jobs_by_id[job_id], task)) != NULL) {
         ok = session_load_row(l->s, session, row) && (session->agent = strdup(row->agent)) != NULL;
     }
     l->err = session != NULL && ok ? PS_OK : ok || session != NULL ? PS_ERR_NOMEM : PS_ERR_IO;

@@ -22,7 +22,7 @@ static const struct session *
 define_holder(const struct session *session, const Psd__DefinitionField *field)
 {
     const struct job *job = session->job;
-    const struct session *x = field != NULL && field->task < job->options->workers ? job->sessions[field->task] : NULL;
+    const struct session *x = field != NULL && field->task < job->room ? job->sessions[field->task] : NULL;
 
     if (x != NULL && define_holds(x, session))
         return x;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/core/shard/permissions.h"
+#include "server/core/shard/resize.h"
 #include "server/core/shard/worker_exit.h"
 #include "server/core/shard_state.h"
 
@@ -336,7 +337,8 @@ hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const
         connection_refuse(s, c, e.code, "%s", e.text);
         return;
     }
-    if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = hello_admit(s, job, c, m, &session, &e)) != PS_OK) {
+    if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = resize_by_hello(s, job, m, &e)) != PS_OK ||
+        (err = hello_admit(s, job, c, m, &session, &e)) != PS_OK) {
         connection_refuse(s, c, err, "%s", e.text);
         return;
     }

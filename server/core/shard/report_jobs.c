@@ -68,7 +68,7 @@ job_report(struct shard *s, const struct job *job)
     m->name = (char *)job->name;
     m->options = job_options(s, job);
     m->declared = report_jobs_declared(s, job);
-    m->workers = job->options->workers;
+    m->workers = job->workers;
     m->live = job->live;
     m->lapsed = job->lapsed;
     m->finished = job->finished;

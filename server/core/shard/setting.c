@@ -9,6 +9,7 @@
 #include "common/core/cluster/placement.h"
 #include "common/core/model/schedule.h"
 #include "common/core/wire/wire.h"
+#include "server/core/shard/resize.h"
 #include "server/core/shard_state.h"
 
 /* ---- Checking ---- */
@@ -141,7 +142,7 @@ setting_check(struct shard *s, const Psd__Set *m, struct job **job, uint64_t *na
     HASH_FIND(hh, s->jobs, m->job, strlen(m->job), *job);
     if (*job == NULL)
         return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no job '%.64s'", s->config.shard, m->job);
-    if ((err = check_job(*job, m, e)) != PS_OK)
+    if ((err = check_job(*job, m, e)) != PS_OK || (err = resize_check(s, *job, m->workers, e)) != PS_OK)
         return err;
     return check_variables(*job, m, named, e);
 }
@@ -151,7 +152,9 @@ setting_check(struct shard *s, const Psd__Set *m, struct job **job, uint64_t *na
 static void
 change_job(struct shard *s, struct job *job, const Psd__Set *m)
 {
-    if (m->age == NULL && m->bound == NULL)
+    bool resized = resize_by_set(s, job, m->workers);
+
+    if (m->age == NULL && m->bound == NULL && !resized)
         return;
     if (m->age != NULL)
         job->age = wire_age(m->age);
@@ -234,7 +237,7 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     change_job(s, job, m);
     done.variables = change_variables(s, job, m);
     redo_flush(s);
-    done.changed = named > 0 || m->age != NULL || m->bound != NULL;
+    done.changed = named > 0 || m->age != NULL || m->bound != NULL || m->workers != 0;
     actions_log(s, SHARD_LOG_INFO, "set job=%s variables=\"%s\" named=%" PRIu64 " by=\"%s\" peer=%s", job->name,
                 m->variables, named, connection_agent(c), c->peer);
     actions_send(s, c, MSG_SET_DONE, request, &done.base);

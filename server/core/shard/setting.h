@@ -7,9 +7,9 @@
  * A schedule that begins now begins at each variable's version or clock; what is kept is that number, so that a restart
  * and a replay find the same.
  *
- * Declarations stay as they were (job->options, variable->def->declare): later hellos and declares are compared with
- * them. In force are job->age, job->bound and variable->def->optimizer. A change holds from the next update on; parked
- * pulls that a larger bound lets go leave with this turn. */
+ * Declarations stay as they were (job->options, variable->def->declare): later hellos and declares may be as these or
+ * as what is in force, which are job->age, job->bound, job->workers (resize.h) and variable->def->optimizer. A change
+ * holds from the next update on; parked pulls that a larger bound lets go leave with this turn. */
 #ifndef SERVER_CORE_SHARD_SETTING_H
 #define SERVER_CORE_SHARD_SETTING_H
 

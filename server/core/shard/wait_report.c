@@ -76,7 +76,7 @@ wait_report_slower_tasks(const struct job *job, uint64_t clock, uint32_t tasks[W
     uint32_t n = clock_heap_before(&job->holding, clock, tasks, WAIT_REPORT_ON_MAX);
 
     if (job_begins_together(job) && !job_all_joined(job))
-        for (uint32_t task = 0; task < job->options->workers && n < WAIT_REPORT_ON_MAX; task++)
+        for (uint32_t task = 0; task < job->workers && n < WAIT_REPORT_ON_MAX; task++)
             if (job_joined(job, task) == NULL)
                 tasks[n++] = task;
     qsort(tasks, n, sizeof *tasks, by_number);

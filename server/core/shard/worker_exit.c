@@ -118,6 +118,16 @@ worker_exit_drop(struct shard *s, struct session *session, const char *text)
 }
 
 void
+worker_exit_beyond(struct shard *s, struct job *job, uint32_t workers, const char *text)
+{
+    struct session *x;
+
+    for (x = session_from(job, workers); x != NULL; x = session_from(job, x->task + 1))
+        if (x->state == SESSION_LIVE)
+            worker_exit_lapse(s, x, PS_ERR_MISMATCH, text);
+}
+
+void
 worker_exit_time(struct shard *s)
 {
     uint32_t lapses = 0;

@@ -9,8 +9,11 @@
 #ifndef SERVER_CORE_SHARD_WORKER_EXIT_H
 #define SERVER_CORE_SHARD_WORKER_EXIT_H
 
+#include <stdint.h>
+
 struct shard;
 struct session;
+struct job;
 
 /* The worker said goodbye: its clock holds no other back. */
 void worker_exit_finish(struct shard *s, struct session *session);
@@ -21,6 +24,9 @@ void worker_exit_evict(struct shard *s, struct session *session, const char *by)
 /* The worker's job lost variables: it lapses now, and its connection ends with DROPPED. The others are not notified,
  * since they end likewise. */
 void worker_exit_drop(struct shard *s, struct session *session, const char *text);
+
+/* Workers from this number on are no more: those that are live lapse, and their connections end with MISMATCH. */
+void worker_exit_beyond(struct shard *s, struct job *job, uint32_t workers, const char *text);
 
 /* Lapse the sessions that are due, and find out when the next one will be. */
 void worker_exit_time(struct shard *s);

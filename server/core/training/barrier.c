@@ -212,7 +212,7 @@ barrier_missing(const struct barrier *b, uint32_t *tasks, uint32_t max)
     const struct job *job = b->job;
     uint32_t n = 0;
 
-    for (uint32_t task = 0; task < job->options->workers; task++) {
+    for (uint32_t task = 0; task < job->workers; task++) {
         const struct session *x = job_joined(job, task);
 
         if (x != NULL && (x->state != SESSION_LIVE || arrival_of(b, x) != NULL || (b->placed && is_beyond(x, b))))

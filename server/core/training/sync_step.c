@@ -10,13 +10,14 @@ struct sync_step *
 sync_step_new(struct shard *s, const struct block_ref *ref, uint64_t clock)
 {
     struct job *job = ref->variable->job;
-    struct sync_step *g = pool_take(&s->pool, sync_step_size(job));
+    struct sync_step *g = pool_take(&s->pool, sync_step_size(job->quorum));
 
     if (g == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
         return NULL;
     }
-    *g = (struct sync_step){.variable = ref->variable, .number = ref->number, .clock = clock, .since_ms = s->now_ms};
+    *g = (struct sync_step){
+        .variable = ref->variable, .number = ref->number, .clock = clock, .since_ms = s->now_ms, .room = job->quorum};
     ref->block->sync_step = g;
     DL_APPEND(job->sync_steps, g);
     return g;
@@ -36,7 +37,7 @@ sync_step_free(struct shard *s, struct sync_step *g)
         DL_DELETE(job->sync_steps, g);
     for (uint32_t i = 0; i < g->len; i++)
         pool_give(&s->pool, g->entries[i].gradient, block_gradient_bytes(&ref));
-    pool_give(&s->pool, g, sync_step_size(job));
+    pool_give(&s->pool, g, sync_step_size(g->room));
 }
 
 /* ---- What is due ---- */
@@ -56,7 +57,7 @@ sync_step_has_all_live(const struct sync_step *g, bool *any)
     uint32_t i = 0;
 
     *any = false;
-    for (uint32_t task = 0; task < job->options->workers; task++) {
+    for (uint32_t task = 0; task < job->workers; task++) {
         const struct session *x = job_joined(job, task);
         bool in = i < g->len && g->entries[i].task == task;
 
@@ -94,7 +95,7 @@ sync_step_complete(const struct sync_step *g)
 {
     const struct job *job = g->variable->job;
 
-    if (g->len + MUTATION(ONE_TOO_FEW) >= job->options->quorum)
+    if (g->len + MUTATION(ONE_TOO_FEW) >= job->quorum)
         return true;
     if (job->live == 0)
         return false;
@@ -180,7 +181,7 @@ sync_step_missing(struct sync_step *g, uint32_t *tasks, uint32_t max)
     const struct job *job = g->variable->job;
     uint32_t n = 0;
 
-    for (uint32_t task = 0; task < job->options->workers; task++) {
+    for (uint32_t task = 0; task < job->workers; task++) {
         const struct session *x = job_joined(job, task);
 
         if ((x != NULL && (x->state != SESSION_LIVE || sync_step_is_past(x, g->clock))) ||

@@ -38,16 +38,17 @@ struct sync_step {
     uint64_t clock, since_ms;
     bool due;
     bool durable;                  /* a push in it wants to be: the update goes to the redo log */
+    uint32_t room;                 /* entries that it may have: the job's quorum when it began */
     uint32_t len;                  /* entries, in rising order of task */
     struct sync_step *prev, *next; /* in its job, or in the shard's list of due ones */
     struct sync_step_entry entries[];
 };
 
-/* Memory of a sync step of this job. */
+/* Memory of a sync step with room for so many entries. */
 static inline size_t
-sync_step_size(const struct job *job)
+sync_step_size(uint32_t room)
 {
-    return sizeof(struct sync_step) + job->options->quorum * sizeof(struct sync_step_entry);
+    return sizeof(struct sync_step) + room * sizeof(struct sync_step_entry);
 }
 
 /* Room that the redo log may want for what a push that was checked can close. */
@@ -65,6 +66,9 @@ void sync_step_forget(struct shard *s, struct pending *p);
 
 /* Active workers whose gradient has not come: up to max into tasks; returns how many there are. */
 uint32_t sync_step_missing(struct sync_step *g, uint32_t *tasks, uint32_t max);
+
+/* Those that wait end without an update; those that are due get theirs. */
+void sync_step_end_waiting(struct shard *s, struct job *job, enum ps_err code, const char *text);
 
 void sync_step_free_all(struct shard *s, struct job *job);
 

@@ -213,12 +213,20 @@ sync_step_work(struct shard *s, struct event_context *ctx)
 }
 
 void
-sync_step_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text)
+sync_step_end_waiting(struct shard *s, struct job *job, enum ps_err code, const char *text)
 {
     struct sync_step *g, *next;
 
     DL_FOREACH_SAFE (job->sync_steps, g, next)
         sync_step_end(s, g, false, code, text);
+}
+
+void
+sync_step_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text)
+{
+    struct sync_step *g, *next;
+
+    sync_step_end_waiting(s, job, code, text);
     DL_FOREACH_SAFE (s->due, g, next)
         if (g->variable->job == job)
             sync_step_end(s, g, false, code, text);

@@ -62,7 +62,7 @@ take_entry(struct shard *s, struct sync_step *g, struct pending *p, uint32_t ind
 {
     struct sync_step_entry *entry = sync_step_entry_find(g, p->session->task);
 
-    if ((entry == NULL || MUTATION(WORKER_TWICE)) && g->len < p->session->job->options->quorum)
+    if ((entry == NULL || MUTATION(WORKER_TWICE)) && g->len < g->room)
         return entry_insert(g, p->session->task);
     if (entry == NULL) { /* complete, and due */
         too_late(s, p, index, ref, PS_ERR_LATE);

@@ -23,6 +23,20 @@ roster_init(struct roster *r, uint32_t room)
     return true;
 }
 
+bool
+roster_grow(struct roster *r, uint32_t room)
+{
+    struct roster bigger;
+
+    if (!roster_init(&bigger, room))
+        return false;
+    for (uint32_t task = roster_next(r, 0); task != ROSTER_END; task = roster_next(r, task + 1))
+        roster_add(&bigger, task);
+    roster_finish(r);
+    *r = bigger;
+    return true;
+}
+
 void
 roster_finish(struct roster *r)
 {

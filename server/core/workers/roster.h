@@ -20,6 +20,8 @@ struct roster {
 
 /* For workers below room. False: no memory. */
 bool roster_init(struct roster *r, uint32_t room) PS_MUST_USE;
+/* For workers below this, which is no less than before; it may be zeroed. False: no memory, and it is as it was. */
+bool roster_grow(struct roster *r, uint32_t room) PS_MUST_USE;
 void roster_finish(struct roster *r); /* accepts a zeroed one */
 
 void roster_add(struct roster *r, uint32_t task);

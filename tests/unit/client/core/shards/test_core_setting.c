@@ -88,7 +88,8 @@ START_TEST(set_goes_to_every_shard_as_it_was_asked)
                              .schedule = &schedule,
                              .clip = &clip,
                              .age = &age,
-                             .bound = &bound};
+                             .bound = &bound,
+                             .workers = 5};
     struct core_op *op = start_set(&all);
 
     for (uint32_t shard = 0; shard < 3; shard++) {
@@ -105,6 +106,7 @@ START_TEST(set_goes_to_every_shard_as_it_was_asked)
         ck_assert_double_eq(s->clip->limit, 2);
         ck_assert_int_eq(s->age->kind, PSD__AGE_KIND__AGE_CUTOFF);
         ck_assert_uint_eq(s->bound->clocks, 7);
+        ck_assert_uint_eq(s->workers, 5);
         ck_assert(!core_op_done(op));
         answer_set(shard, m.request, shard);
     }

@@ -28,7 +28,7 @@ START_TEST(every_kind_of_value_is_read)
 
     ck_assert_int_eq(
         assignment_parse("learning_rate=0.01 beta1=8e-1 schedule=cosine:steps=1000,warmup=50 clip=block_norm:1.5 "
-                         "age=exponential:0.9 bound=8",
+                         "age=exponential:0.9 bound=8 workers=65536",
                          NULL, &a, &e),
         PS_OK);
     ck_assert_uint_eq(a.setting.parameters, 2);
@@ -44,6 +44,7 @@ START_TEST(every_kind_of_value_is_read)
     ck_assert_int_eq(a.setting.age->kind, PS_AGE_EXPONENTIAL);
     ck_assert_double_eq(a.setting.age->parameter, 0.9);
     ck_assert_uint_eq(*a.setting.bound, 8);
+    ck_assert_uint_eq(a.setting.workers, 65536);
     ck_assert_str_eq(a.setting.variables, "*");
 }
 END_TEST
@@ -56,6 +57,7 @@ START_TEST(what_is_not_named_stays_as_it_is)
     ck_assert_int_eq(assignment_parse("learning_rate=0", "dense*", &a, &e), PS_OK);
     ck_assert_str_eq(a.setting.variables, "dense*");
     ck_assert(a.setting.schedule == NULL && a.setting.clip == NULL && a.setting.age == NULL && a.setting.bound == NULL);
+    ck_assert_uint_eq(a.setting.workers, 0);
     ck_assert_int_eq(assignment_parse("bound=0", NULL, &a, &e), PS_OK);
     ck_assert_uint_eq(*a.setting.bound, 0);
     ck_assert_ptr_null(a.setting.variables);
@@ -192,6 +194,9 @@ START_TEST(mistakes_are_refused_with_what_was_expected)
         {"age=old", NULL, "age=old: expected none"},
         {"bound=-1", NULL, "bound=-1: expected a whole number"},
         {"bound=4294967296", NULL, "bound=4294967296: expected a whole number"},
+        {"workers=0", NULL, "workers=0: expected how many workers"},
+        {"workers=two", NULL, "workers=two: expected how many workers"},
+        {"workers=1,workers=2", NULL, "workers stands there twice"},
         {"bound=1", "w*", "--variables w*: nothing is to change"},
     };
     struct assignments a;
