@@ -126,10 +126,10 @@ resize_refuse(const struct shard *s, const struct job *job, const Psd__Job *opti
 
     resize_why(s, job, why, sizeof why);
     resize_difference(job, options, difference, sizeof difference);
-    return ps_fail(e, PS_ERR_MISMATCH,
-                   "job '%.64s' %s: %s. While none is live the first that comes may bring another number, or psctl set "
-                   "--job %.64s workers=%u sets it",
-                   job->name, difference, why, job->name, options->workers);
+    return ps_fail(e, PS_ERR_MISMATCH, "job '%.64s' %s: %s%s psctl set --job %.64s workers=%u sets it", job->name,
+                   difference, why,
+                   job->live > 0 ? ". While none is live the first that comes may bring another number, or" : ";",
+                   job->name, options->workers);
 }
 
 /* Nobody is in the round any more; or nobody was ever in one. A round that a SET has begun has its number. */
