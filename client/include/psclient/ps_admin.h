@@ -152,10 +152,10 @@ struct ps_setting {
  *   variables  how many the pattern named; may be NULL
  * Errors:
  *   PS_ERR_INVALID    a parameter that an optimizer of the variables does not have, a value out of its range, a change
- *                     that would need other slots or slots that began otherwise, a bound for a job that is not ssp;
- *                     a number of workers while one of them is live, or below the quorum;
- *                     what only force sets; PS_CLIP_GIVEN_NORM for a variable that was not declared with it, because
- *                     its workers give no norm; NULL
+ *                     that would need other slots or slots that began otherwise, a bound for a job that is not ssp; a
+ *                     number of workers while one of them is live, or below the quorum; what only force sets;
+ *                     PS_CLIP_GIVEN_NORM for a variable that was not declared with it, because its workers give no
+ *                     norm; NULL
  *   PS_ERR_NOT_FOUND  no such job, or no variable of the job, on any shard, has a name that fits
  *   PS_ERR_LIMIT      the pattern names too many variables at once
  *   PS_ERR_FULL       a shard has no memory for so many changes

@@ -162,9 +162,9 @@ struct ps_client_options {
  *   PS_ERR_TIMEOUT      a shard did not answer in time: says which
  *   PS_ERR_TASK_TAKEN   another live process holds the worker index: says which
  *   PS_ERR_CLUSTER      a shard belongs to another cluster, or is another shard of it
- *   PS_ERR_MISMATCH     another worker of the job opened it with other options, and no setting has made them
- *                       these: says which; another number of workers while one of the job's is live, or is
- *                       waited for: says who; or metric names differ from those that a live worker has brought
+ *   PS_ERR_MISMATCH     another worker of the job opened it with other options, and no setting has made them these:
+ *                       says which; another number of workers while one of the job's is live, or is waited for: says
+ *                       who; or metric names differ from those that a live worker has brought
  *   PS_ERR_VERSION      a shard speaks a protocol version that is not known here
  *   PS_ERR_PROTOCOL     the port speaks something else
  *   PS_ERR_TLS          a peer is not believed, does not believe this one, or has no TLS
