@@ -68,7 +68,6 @@ resize_take(struct shard *s, struct job *job, uint32_t workers, uint64_t round)
         ps_assert(!"resize_room() passed");
     s->gather_bytes = s->gather_bytes - has + resize_gather_bytes(s, job);
     s->pool.kept_max = s->gather_bytes + 16 * MIB;
-    metric_names_clear(&job->metric_names);
     actions_log(s, SHARD_LOG_INFO, "workers changed job=%s workers=%u before=%u", job->name, workers, before);
     job_begin_round(s, job, round);
 }
@@ -157,9 +156,12 @@ resize_by_hello(struct shard *s, struct job *job, const Psd__Hello *hello, struc
         return PS_OK;
     if (!behind && (hello->resume || !resize_between_rounds(job)))
         return resize_refuse(s, job, hello->job, e);
-    if ((err = resize_room(s, job, workers, e)) == PS_OK)
-        resize_take(s, job, workers, behind ? hello->round : job->round + 1);
-    return err;
+    if ((err = resize_room(s, job, workers, e)) != PS_OK)
+        return err;
+    if (!behind) /* as who begins a round does; who is in one may resume, and has said its names already */
+        metric_names_clear(&job->metric_names);
+    resize_take(s, job, workers, behind ? hello->round : job->round + 1);
+    return PS_OK;
 }
 
 /* ---- By a SET ---- */
