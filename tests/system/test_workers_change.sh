@@ -21,7 +21,7 @@ run() {
   status=$?
 }
 
-# In async a worker may find that the others have done all; clocks say what was done.
+# "(WORKERS, CLOCK)" of a job whose workers have ended, on both shards.
 clock() {
   "$PSCTL" jobs --job "$1" --json | python3 -c 'import json, sys
 jobs = [j for s in json.load(sys.stdin)["shards"] for j in s.get("report", s).get("job", [])]
@@ -35,7 +35,16 @@ must $? "a run leaves its shards"
 PSD_SHARDS=$(sed -n 's/.*export PSD_SHARDS=\([^ ]*\) .*/\1/p' "$work/err")
 export PSD_SHARDS
 
-for strategy in async ssp sync local_sgd; do
+# In async and ssp a worker that comes late begins where the others are, and its clock tells less.
+for strategy in async ssp; do
+  epochs=0
+  for workers in 2 3 1; do
+    epochs=$((epochs + 1))
+    run "$workers" "$epochs" --job "$strategy" --strategy "$strategy"
+    is "0 ($workers," "$status $(clock "$strategy" | cut -d' ' -f1)" "$strategy: an epoch with $workers workers, on all shards"
+  done
+done
+for strategy in sync local_sgd; do
   each=16 options=(--job "$strategy" --strategy "$strategy")
   if [ "$strategy" = local_sgd ]; then
     each=2
