@@ -394,6 +394,7 @@ script_set(struct shard_script *s)
     m.age = how & 64 ? &age : NULL;
     bound.clocks = how % 5;
     m.bound = how & 128 ? &bound : NULL;
+    m.workers = how % 11 == 0 ? 1 + how % 4 : 0;
     script_send(s, c, (struct world_frame){.type = MSG_SET, .asks = true}, &m.base);
 }
 
