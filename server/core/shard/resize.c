@@ -110,8 +110,8 @@ resize_difference(const struct job *job, const Psd__Job *options, char *out, siz
     char text[192];
 
     if (job->options->workers != job->workers) {
-        snprintf(out, size, "has %u workers, no longer the %u that it was opened with, and this one says %u",
-                 job->workers, job->options->workers, options->workers);
+        snprintf(out, size, "has %u worker%s, no longer the %u that it was opened with, and this one says %u",
+                 job->workers, job->workers == 1 ? "" : "s", job->options->workers, options->workers);
         return;
     }
     wire_job_misfits(job->options, &now, options, text, sizeof text);
