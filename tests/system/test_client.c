@@ -1125,6 +1125,39 @@ END_TEST
 
 /* ---- Reading what others declared ---- */
 
+/* More than are asked for at once. */
+START_TEST(many_variables_are_attached_to_in_the_order_of_their_names)
+{
+    enum { N = 600 };
+    static char text[N][16];
+    static const char *names[N];
+    static ps_var *vars[N];
+    struct ps_var_spec spec = {.rank = 1, .dims = {1}, .optimizer = {.learning_rate = 1}};
+    ps_client *worker = open_one(), *observer = open_task(1, 0, &(struct ps_client_options){.observer = 1});
+    ps_var *v;
+
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(text[i], sizeof text[i], "w%u", i);
+        names[i] = spec.name = text[i];
+        FINE(ps_client_declare(worker, &spec, &v, &error));
+    }
+    FINE(ps_client_attach_many(observer, N, names, vars, &error));
+    for (unsigned i = 0; i < N; i++)
+        ck_assert_str_eq(ps_var_name(vars[i]), names[i]);
+    FINE(ps_client_attach_many(observer, 0, names, vars, &error));
+    names[300] = "nobody's";
+    memset(vars, 0, sizeof vars);
+    ck_assert_int_eq(ps_client_attach_many(observer, N, names, vars, &error), PS_ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.text, "nobody's"));
+    ck_assert_ptr_nonnull(vars[299]);
+    FINE(ps_client_attach(observer, "w599", &v, &error)); /* what was asked for and not waited for is gone */
+    ck_assert_str_eq(ps_var_name(v), "w599");
+    ck_assert_int_eq(ps_client_attach_many(observer, 1, NULL, vars, &error), PS_ERR_INVALID);
+    ps_client_close(observer);
+    ps_client_close(worker);
+}
+END_TEST
+
 START_TEST(an_observer_attaches_and_pulls)
 {
     ps_client *worker = open_one(),
@@ -1328,6 +1361,7 @@ make_suite(void)
     tcase_add_test(t, port_that_speaks_http_is_said_so);
     tcase_add_test(t, nobody_there_is_unreachable_and_silence_a_timeout);
     tcase_add_test(t, an_observer_does_not_wait_for_a_shard_that_is_not_there);
+    tcase_add_test(t, many_variables_are_attached_to_in_the_order_of_their_names);
     tcase_add_test(t, an_observer_attaches_and_pulls);
     tcase_add_test(t, an_evaluator_waits_for_shards_that_start);
     tcase_add_test(t, address_may_be_a_name);

@@ -116,8 +116,7 @@ PS_API enum ps_err ps_client_declare(ps_client *client, const struct ps_var_spec
 PS_API enum ps_err ps_client_attach(ps_client *client, const char *name, ps_var **out,
                                     struct ps_error *error) PS_MUST_USE;
 
-/* Find many variables of the client's job: ps_client_attach() of each, of which many are asked for at once, so that a
- * thousand take little longer than one.
+/* Find many variables of the client's job: as ps_client_attach() of each, but many are asked for at once.
  *
  * Parameters:
  *   n      how many
