@@ -97,7 +97,8 @@ static int
 drop_look(const struct psctl *p, const struct ps_drop *drop)
 {
     struct ps_drop look = *drop;
-    struct shard_question question = {.kind = QUERY_DROP, .drop = &look, .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {
+        .kind = QUERY_DROP, .drop = &look, .timeout_ms = (int)p->settings.timeout_ms, .work_ms = (int)p->work_ms};
     uint32_t n = ps_cluster_shards(p->cluster);
     struct shard_answer *answers;
     struct drop_total total;
@@ -149,7 +150,8 @@ drop_document(const struct psctl *p, const struct ps_drop *drop, const struct sh
 static int
 drop_all(struct psctl *p, const struct ps_drop *drop)
 {
-    struct shard_question question = {.kind = QUERY_DROP, .drop = drop, .timeout_ms = (int)p->settings.timeout_ms};
+    struct shard_question question = {
+        .kind = QUERY_DROP, .drop = drop, .timeout_ms = (int)p->settings.timeout_ms, .work_ms = (int)p->work_ms};
     uint32_t n = ps_cluster_shards(p->cluster);
     struct shard_answer *answers;
     struct ps_error e;
