@@ -270,17 +270,30 @@ def running(place, shards, workers, *more):
 
 
 def end(place, job):
-    os.killpg(job.pid, signal.SIGTERM)
+    if job.poll() is None:
+        os.killpg(job.pid, signal.SIGTERM)
     job.communicate(timeout=PATIENCE)
     place.stop()
     for i in range(2):
         shutil.rmtree(os.path.join(place.directory, "live-%d" % i), ignore_errors=True)
 
 
+def drop(place, line):
+    """Of a job that is over; nobody is there to be asked."""
+    place.run("digits --epochs 1 --svg ''")
+    line = line.replace("head/*", "*")
+    place.run(line if "--yes" in bare(line) else line.replace("psctl drop", "psctl drop --yes"))
+
+
 def watching(place):
     job = running(place, 2, 4)
+    over = []  # for when the job is
     for line in place.take("deploy/README.md", "Watching and changing a cluster", "."):
-        if "--watch" in line:
+        if "workers=" in line:
+            over.append(line)
+        elif " drop " in line:
+            drop(place, line)
+        elif "--watch" in line:
             place.watch(line)
         elif line.startswith("psctl top"):
             place.run(line.replace("psctl top", "psctl top --interval 0.2"))
@@ -301,6 +314,11 @@ def watching(place):
             place.run(line)
         else:
             skip(line, "curl is not installed")
+    for line in place.take("deploy/README.md", "Removing a job", "."):
+        drop(place, line)
+    os.killpg(job.pid, signal.SIGTERM)
+    for line in over:
+        ok(place.wait_for(line), line.replace("#", ":"))
     end(place, job)
 
 
