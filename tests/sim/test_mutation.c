@@ -169,7 +169,7 @@ make_suite(void)
     Suite *suite = suite_create("planted");
     TCase *tc = tcase_create("bugs");
 
-    tcase_set_timeout(tc, 240);
+    tcase_set_timeout(tc, 600);
     tcase_add_loop_test(tc, mutation_is_found, MUTATION_NONE + 1, MUTATION_BUGS);
     suite_add_tcase(suite, tc);
     tc = tcase_create("shrinking");
