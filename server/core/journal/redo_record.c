@@ -189,6 +189,8 @@ fill_list(struct redo_record *r, Psd__RedoRecord *m)
 {
     size_t len = r->pushes_len + r->rows_len + r->counts_len;
 
+    if (len == 0) /* drops alone: there may be no list yet */
+        return true;
     if (len > r->list_size) {
         if (!grow_to((void **)&r->list, 2 * len, sizeof *r->list))
             return false;
