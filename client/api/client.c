@@ -164,15 +164,15 @@ ps_client_flush(ps_client *c)
 
 /* ---- Opening ---- */
 
-static uint64_t
-random_id(void)
+/* An incarnation is a secret: with it a process could go on as this worker. */
+static enum ps_err
+random_id(uint64_t *id, struct ps_error *e)
 {
-    uint64_t id = 0;
+    int code = 0;
 
-    while (id == 0)
-        if (uv_random(NULL, NULL, &id, sizeof(id), 0, NULL) != 0)
-            id = uv_hrtime() ^ ((uint64_t)getpid() << 40);
-    return id;
+    for (*id = 0; *id == 0 && code == 0;)
+        code = uv_random(NULL, NULL, id, sizeof *id, 0, NULL);
+    return code == 0 ? PS_OK : ps_fail(e, PS_ERR_IO, "the system gives no random numbers: %s", uv_strerror(code));
 }
 
 static enum ps_err
@@ -203,14 +203,16 @@ make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
         .durable = o->durable != 0,
         .compress = o->compress,
         .copy_max = o->copy_max,
-        .incarnation = random_id(),
-        .seed = random_id(),
     };
     enum ps_err err;
     uint32_t i;
 
     if (addresses == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
+    if ((err = random_id(&k.incarnation, e)) != PS_OK || (err = random_id(&k.seed, e)) != PS_OK) {
+        free(addresses);
+        return err;
+    }
     for (i = 0; i < c->shards; i++)
         addresses[i] = c->links[i].text;
     (void)gethostname(host, sizeof(host) - 1);
@@ -461,6 +463,7 @@ ps_client_abandon(ps_client *c)
 enum ps_err
 ps_client_rejoin(ps_client *c, int timeout_ms, struct ps_error *error)
 {
+    uint64_t incarnation;
     enum ps_err err;
 
     if (c == NULL)
@@ -468,8 +471,8 @@ ps_client_rejoin(ps_client *c, int timeout_ms, struct ps_error *error)
     client_enter(c);
     if (c->options.observer) {
         err = ps_fail(error, PS_ERR_INVALID, "an observer has no session to join again");
-    } else {
-        core_rejoin(c->core, random_id(), uv_now(&c->loop));
+    } else if ((err = random_id(&incarnation, error)) == PS_OK) {
+        core_rejoin(c->core, incarnation, uv_now(&c->loop));
         client_perform(c);
         err = wait_joined(c, client_timeout(c, timeout_ms), error);
     }

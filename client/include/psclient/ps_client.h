@@ -173,7 +173,7 @@ struct ps_client_options {
  *                       valid
  *   PS_ERR_CANCELLED    ps_interrupt()
  *   PS_ERR_INVALID      an option is not valid, or cluster or out is NULL
- *   PS_ERR_IO           too many open files
+ *   PS_ERR_IO           too many open files, or the system gives no random numbers
  *   PS_ERR_NOMEM        no memory
  * Threads: any, each for its own client; not while another thread changes the environment.
  * Since: 0.1 */
@@ -210,6 +210,7 @@ PS_API void ps_client_abandon(ps_client *client);
  *   PS_ERR_TASK_TAKEN   another live process holds the worker index
  *   PS_ERR_CANCELLED    ps_interrupt(), or ps_client_interrupt()
  *   PS_ERR_INVALID      client is NULL, or an observer
+ *   PS_ERR_IO           the system gives no random numbers
  *   (session)           the new session ended at once
  * Since: 0.1 */
 PS_API enum ps_err ps_client_rejoin(ps_client *client, int timeout_ms, struct ps_error *error) PS_MUST_USE;

@@ -140,7 +140,6 @@ report_jobs_worker(struct shard *s, const struct session *x)
     psd__worker_report__init(m);
     m->job = (char *)x->job->name;
     m->task = x->task;
-    m->incarnation = x->incarnation;
     m->connected = x->connection != NULL;
     m->lapsed = x->state == SESSION_LAPSED;
     m->evicted = x->evicted;
