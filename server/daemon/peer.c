@@ -267,6 +267,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     event.payload = payload;
     event.unstable = conn_shares(c);
     event.role = p->role;
+    event.token = p->token;
     daemon_step(p->daemon, &event);
     if (head->payload_len + head->meta_len <= PEER_SMALL_BYTES)
         count_small(p, shared ? PEER_SMALL_SHARED : PEER_SMALL_ALONE);

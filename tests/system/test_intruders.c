@@ -24,7 +24,7 @@
 #define JOB      "hidden-job"
 #define VARIABLE "hidden-variable"
 #define SECRET   "0123456789abcdef"
-#define TOKENS   "w:train:" SECRET "w\nr:read:" SECRET "r\nboss:admin:" SECRET "b\n"
+#define TOKENS   "w:train:" SECRET "w\nx:train:" SECRET "x\nr:read:" SECRET "r\nboss:admin:" SECRET "b\n"
 
 static struct shards shards;
 static char tokens[64];
@@ -400,6 +400,83 @@ START_TEST(who_may_read_reads_and_no_more)
 }
 END_TEST
 
+/* ---- With a role that is high enough, after another's session ---- */
+
+#define INCARNATION UINT64_C(0x0123456789abcdef) /* as bytes in no other figure of a report */
+
+static enum ps_err
+intruders_work(struct intruders_hand *h, const char *token, uint64_t incarnation, bool resume)
+{
+    Psd__Hello hello;
+    Psd__Job job;
+
+    hand_through(h, token, ROLE_NONE, shards.addresses);
+    probe_hello_fill(&hello, &job, 3, incarnation);
+    hello.cluster = (char *)(uintptr_t)SHARDS_CLUSTER;
+    hello.resume = resume;
+    probe_send(&h->p, MSG_HELLO, &hello.base, NULL, 0);
+    ck_assert(probe_receive(&h->p));
+    return h->p.msg.type == MSG_WELCOME ? PS_OK : (enum ps_err)h->p.msg.u.error->code;
+}
+
+START_TEST(a_workers_session_is_nobody_elses)
+{
+    struct intruders_hand victim, thief;
+    float grad[2] = {1, 1};
+    uint32_t var;
+
+    START();
+    ck_assert_int_eq(intruders_work(&victim, "w:" SECRET "w", INCARNATION, false), PS_OK);
+    victim.p.seq = 0;
+    var = probe_declare(&victim.p, "v", 2);
+    ck_assert_int_eq(intruders_work(&thief, "x:" SECRET "x", INCARNATION, true), PS_ERR_DENIED);
+    ck_assert_ptr_nonnull(strstr(thief.p.msg.u.error->text, "is of token 'w'"));
+    probe_close(&thief.p);
+    ck_assert_int_eq(intruders_work(&thief, "x:" SECRET "x", INCARNATION, false), PS_ERR_DENIED);
+    probe_close(&thief.p);
+    ck_assert_uint_eq(probe_push(&victim.p, var, 0, grad, 2), PS_OK);
+    probe_close(&victim.p);
+    ck_assert_int_eq(intruders_work(&victim, "w:" SECRET "w", INCARNATION, true), PS_OK);
+    ck_assert_uint_eq(victim.p.msg.u.welcome->last_seq, 1);
+    probe_close(&victim.p);
+}
+END_TEST
+
+START_TEST(no_report_has_an_incarnation)
+{
+    uint64_t incarnation = INCARNATION;
+    Psd__Query query = PSD__QUERY__INIT;
+    Psd__Hello hello = PSD__HELLO__INIT;
+    struct intruders_hand victim, reader;
+    int kinds = 0;
+
+    START();
+    ck_assert_int_eq(intruders_work(&victim, "w:" SECRET "w", INCARNATION, false), PS_OK);
+    hand_through(&reader, "r:" SECRET "r", ROLE_NONE, shards.addresses);
+    hello.role = PSD__ROLE__OBSERVER;
+    probe_send(&reader.p, MSG_HELLO, &hello.base, NULL, 0);
+    ck_assert(probe_receive(&reader.p) && reader.p.msg.type == MSG_WELCOME);
+    for (unsigned i = 0; i < psd__query_kind__descriptor.n_values; i++) {
+        uint8_t packed[1 << 16];
+        size_t len;
+
+        query.kind = (Psd__QueryKind)psd__query_kind__descriptor.values[i].value;
+        probe_send(&reader.p, MSG_QUERY, &query.base, NULL, 0);
+        ck_assert(probe_receive(&reader.p));
+        if (reader.p.msg.type != MSG_REPORT)
+            continue;
+        kinds += query.kind == PSD__QUERY_KIND__WORKERS && reader.p.msg.u.report->n_worker == 1;
+        len = psd__report__get_packed_size(reader.p.msg.u.report);
+        ck_assert_uint_le(len, sizeof packed);
+        psd__report__pack(reader.p.msg.u.report, packed);
+        ck_assert_ptr_null(memmem(packed, len, &incarnation, sizeof incarnation));
+    }
+    ck_assert_int_eq(kinds, 1);
+    probe_close(&reader.p);
+    probe_close(&victim.p);
+}
+END_TEST
+
 START_TEST(denials_are_counted)
 {
     Psd__Hello hello = PSD__HELLO__INIT;
@@ -657,6 +734,8 @@ make_suite(void)
     tcase_add_loop_test(t, a_lower_version_is_not_spoken, 0, 3);
     tcase_add_test(t, a_listener_without_the_token_gets_nothing_of_a_client);
     tcase_add_test(t, who_may_read_reads_and_no_more);
+    tcase_add_test(t, a_workers_session_is_nobody_elses);
+    tcase_add_test(t, no_report_has_an_incarnation);
     tcase_add_test(t, denials_are_counted);
     tcase_add_test(t, a_user_who_is_not_listed_is_refused);
     tcase_add_test(t, a_user_has_the_role_that_the_list_says);

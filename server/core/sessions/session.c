@@ -29,7 +29,20 @@ session_free(struct shard *s, struct session *session)
     sequence_finish(s, session);
     data_steps_finish(session);
     free(session->agent);
+    free(session->token);
     free(session);
+}
+
+bool
+session_set_token(struct session *session, const char *name)
+{
+    char *token = name[0] != '\0' ? strdup(name) : NULL;
+
+    if (name[0] != '\0' && token == NULL)
+        return false;
+    free(session->token);
+    session->token = token;
+    return true;
 }
 
 /* ---- Lease ---- */

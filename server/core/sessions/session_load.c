@@ -131,7 +131,8 @@ session_load_one(void *arg, struct span key, struct span value)
     ok = key.len == sizeof l->at && session_load_row_ok(l->s, row, job_id, task);
     if (ok && job_make_room(l->s->jobs_by_id[job_id], task + 1) &&
         (session = session_new(l->s, l->s->jobs_by_id[job_id], task)) != NULL) {
-        ok = session_load_row(l->s, session, row) && (session->agent = strdup(row->agent)) != NULL;
+        ok = session_load_row(l->s, session, row) && (session->agent = strdup(row->agent)) != NULL &&
+             session_set_token(session, row->token);
     }
     l->err = session != NULL && ok ? PS_OK : ok || session != NULL ? PS_ERR_NOMEM : PS_ERR_IO;
     if (row != NULL)

@@ -3,6 +3,7 @@
 
 #include <endian.h>
 
+#include "common/core/auth/keyring.h"
 #include "proto/store.pb-c.h"
 #include "server/core/shard_state.h"
 
@@ -16,7 +17,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     Psd__Cursor at, step, ticked;
     uint64_t seqs[SHARD_OUTCOMES_MAX];
     uint32_t codes[SHARD_OUTCOMES_MAX];
-    uint8_t bytes[2 * KIB + WIRE_SURVIVED_MAX];
+    uint8_t bytes[2 * KIB + KEYRING_NAME_MAX + WIRE_SURVIVED_MAX];
     size_t len;
 
     for (uint32_t i = 0; i < session->outcomes_len; i++) {
@@ -36,6 +37,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.odd_code = codes;
     row.odd_lost = session->outcomes_lost_to;
     row.agent = session->agent;
+    row.token = session->token != NULL ? session->token : row.token;
     row.held = session->held_clock;
     row.joined_past = session->joined_past;
     row.round = session->round;

@@ -19,6 +19,22 @@ hello_is_taken(const struct session *session, struct ps_error *e)
                    session->connection->peer);
 }
 
+/* Whether it may act for the session: incarnations are secrets, but a token's name is proven. */
+static bool
+hello_owns(const struct session *session, const char *token)
+{
+    return session->token == NULL || strcmp(session->token, token) == 0;
+}
+
+static enum ps_err
+hello_is_anothers(const struct session *session, enum ps_err code, struct ps_error *e)
+{
+    return ps_fail(e, code,
+                   "worker %u of job '%.64s' is of token '%s', and this connection has not proven that: another may "
+                   "take its place when its session has lapsed",
+                   session->task, session->job->name, session->token);
+}
+
 static enum ps_err
 hello_fenced(const struct session *session, struct ps_error *e)
 {
@@ -120,11 +136,13 @@ set_agent(struct session *session, const Psd__Hello *hello)
 }
 
 static enum ps_err
-hello_resume(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello,
+hello_resume(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello, const char *token,
              struct ps_error *e)
 {
     if (session->incarnation != hello->incarnation)
         return hello_fenced(session, e);
+    if (!hello_owns(session, token))
+        return hello_is_anothers(session, PS_ERR_DENIED, e);
     if (session->state == SESSION_LAPSED && session->dropped)
         return hello_dropped(hello, e);
     if (session->state == SESSION_LAPSED)
@@ -190,8 +208,8 @@ hello_replace(struct shard *s, struct session *session)
 }
 
 static enum ps_err
-hello_newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
-               struct ps_error *e)
+hello_newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, const char *token,
+               struct session **out, struct ps_error *e)
 {
     struct session *session = job->sessions[hello->task];
     bool rejoins = session != NULL;
@@ -200,13 +218,15 @@ hello_newcomer(struct shard *s, struct job *job, struct connection *c, const Psd
 
     if (rejoins && session->state == SESSION_LIVE && session->connection != NULL)
         return hello_is_taken(session, e);
+    if (rejoins && session->state == SESSION_LIVE && !hello_owns(session, token))
+        return hello_is_anothers(session, PS_ERR_TASK_TAKEN, e);
     if ((err = check_names(job, session, hello, e)) != PS_OK)
         return err;
     if (!rejoins && limit_reached(s, LIMIT_SESSIONS))
         return limit_refuse(s, LIMIT_SESSIONS, e, "no room for worker %u of job '%.64s'", hello->task, job->name);
     if (!rejoins && (session = session_new(s, job, hello->task)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
-    if (!set_agent(session, hello)) {
+    if (!set_agent(session, hello) || !session_set_token(session, token)) {
         turn_fail(s, PS_ERR_NOMEM);
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
     }
@@ -225,8 +245,8 @@ hello_newcomer(struct shard *s, struct job *job, struct connection *c, const Psd
 }
 
 static enum ps_err
-hello_admit(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
-            struct ps_error *e)
+hello_admit(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, const char *token,
+            struct session **out, struct ps_error *e)
 {
     struct session *session = job->sessions[hello->task];
 
@@ -236,8 +256,8 @@ hello_admit(struct shard *s, struct job *job, struct connection *c, const Psd__H
                        hello->task, job->name);
     /* The same incarnation with a new hello did not get its welcome. */
     if (hello->resume || (session != NULL && session->incarnation == hello->incarnation))
-        return hello_resume(s, session, c, hello, e);
-    return hello_newcomer(s, job, c, hello, out, e);
+        return hello_resume(s, session, c, hello, token, e);
+    return hello_newcomer(s, job, c, hello, token, out, e);
 }
 
 /* ---- The answer ---- */
@@ -325,7 +345,7 @@ hello_is_of_dropped(const struct shard *s, const Psd__Hello *m)
 
 /* A worker that is refused here gets the error, and its connection ends. */
 static void
-hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m)
+hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, const char *token)
 {
     struct session *session;
     struct ps_error e;
@@ -338,7 +358,7 @@ hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const
         return;
     }
     if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = resize_by_hello(s, job, m, &e)) != PS_OK ||
-        (err = hello_admit(s, job, c, m, &session, &e)) != PS_OK) {
+        (err = hello_admit(s, job, c, m, token, &session, &e)) != PS_OK) {
         connection_refuse(s, c, err, "%s", e.text);
         return;
     }
@@ -351,7 +371,8 @@ hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const
 }
 
 void
-hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, enum role role)
+hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, enum role role,
+           const char *token)
 {
     char denied[PS_ERROR_TEXT_MAX];
     struct ps_error e;
@@ -373,6 +394,6 @@ hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__H
         c->agent = strdup(m->agent);
         hello_welcome(s, c, request);
     } else {
-        hello_take_worker(s, c, request, m);
+        hello_take_worker(s, c, request, m, token != NULL ? token : "");
     }
 }

@@ -12,6 +12,11 @@
  *         another incarnation is, or it said goodbye ──► FENCED
  *         it was evicted ──────────────────────────────► FENCED
  *         it lapsed ───────────────────────────────────► LEASE_LAPSED
+ *
+ *     a session belongs to the token that it was installed with, if there was one, as long as it is live: who proves
+ *     another, or none
+ *         resumes it ──────────────────────────────────► DENIED
+ *         is a new incarnation ────────────────────────► TASK_TAKEN, until it lapses
  */
 #ifndef SERVER_CORE_SHARD_HELLO_H
 #define SERVER_CORE_SHARD_HELLO_H
@@ -23,7 +28,9 @@
 struct shard;
 struct connection;
 
-/* A hello on a new connection, which is welcomed or refused. role: what its token has. */
-void hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, enum role role);
+/* A hello on a new connection, which is welcomed or refused. role: what its token has. token: the token's name; NULL or
+ * "": none. */
+void hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, enum role role,
+                const char *token);
 
 #endif

@@ -105,8 +105,9 @@ struct shard_event {
     const void *payload; /* borrowed during the step; 4-byte aligned; NULL when there is none */
     const struct ps_error *error;
     struct shard_restore *restore;
-    const char *peer; /* SHARD_OPENED: address, for reports and messages */
-    enum role role;   /* SHARD_FRAME: what its peer may do; ROLE_NONE: nothing */
+    const char *peer;  /* SHARD_OPENED: address, for reports and messages */
+    enum role role;    /* SHARD_FRAME: what its peer may do; ROLE_NONE: nothing */
+    const char *token; /* SHARD_FRAME: name of the token that its peer proved; NULL or "": none */
     uint64_t count, bytes, number;
     /* Glue's own figures for reports, read on SHARD_FRAME of a query. */
     uint64_t in_flight_bytes;

@@ -69,6 +69,57 @@ START_TEST(newcomer_replaces_a_worker_whose_connection_is_lost)
 }
 END_TEST
 
+/* An incarnation is a secret, and where tokens are proven it is not enough, after a restart of the shard either. */
+START_TEST(a_session_is_of_the_token_that_it_was_installed_with)
+{
+    uint32_t var;
+
+    k.token = "alice";
+    kit_join(&k, 1, session_job(), 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    for (int times = 0; times < 2; times++) {
+        k.token = times == 0 ? "mallory" : NULL;
+        kit_hello(&k, 2, &(struct kit_hello){.job = session_job(), .task = 1, .resume = true});
+        kit_expect_closed(&k, 2, PS_ERR_DENIED);
+        kit_hello(&k, 3, &(struct kit_hello){.job = session_job(), .task = 1}); /* the same incarnation */
+        kit_expect_closed(&k, 3, PS_ERR_DENIED);
+        k.token = "alice";
+        ck_assert(!k.closed[1]);
+        session_push(1, (uint64_t)times + 1, var);
+        kit_ack(&k, 1, (uint64_t)times + 1, PS_OK);
+        kit_crash(&k);
+        ck_assert_uint_eq(kit_resume(&k, 1, session_job(), 1, 0), (uint64_t)times + 1);
+    }
+    kit_close(&k, 1);
+    k.token = "mallory";
+    kit_hello(&k, 4, &(struct kit_hello){.job = session_job(), .task = 1, .incarnation = 5});
+    kit_expect_closed(&k, 4, PS_ERR_TASK_TAKEN); /* the holder may come back within its grace */
+    k.token = "alice";
+    ck_assert_uint_eq(kit_resume(&k, 5, session_job(), 1, 0), 2);
+    ck_assert(session_value(5, var) == -2);
+    kit_close(&k, 5);
+    kit_pass(&k, 6000);
+    k.token = "bob"; /* a token that was rotated */
+    kit_hello(&k, 6, &(struct kit_hello){.job = session_job(), .task = 1, .incarnation = 6});
+    kit_answer_free(kit_expect(&k, 6, MSG_WELCOME));
+    kit_close(&k, 6);
+    kit_hello(&k, 7, &(struct kit_hello){.job = session_job(), .task = 1, .incarnation = 6, .resume = true});
+    kit_answer_free(kit_expect(&k, 7, MSG_WELCOME));
+}
+END_TEST
+
+/* Who proves no token has sessions, too: these are anybody's who knows the incarnation. */
+START_TEST(a_session_without_a_token_asks_for_none)
+{
+    kit_join(&k, 1, session_job(), 1);
+    k.token = "alice";
+    kit_resume(&k, 2, session_job(), 1, 0);
+    kit_close(&k, 2);
+    k.token = NULL;
+    kit_resume(&k, 3, session_job(), 1, 0);
+}
+END_TEST
+
 START_TEST(resume_goes_on_with_the_session)
 {
     uint32_t var;
@@ -643,6 +694,8 @@ make_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, task_of_a_live_process_is_taken);
     tcase_add_test(tc, newcomer_replaces_a_worker_whose_connection_is_lost);
+    tcase_add_test(tc, a_session_is_of_the_token_that_it_was_installed_with);
+    tcase_add_test(tc, a_session_without_a_token_asks_for_none);
     tcase_add_test(tc, resume_goes_on_with_the_session);
     tcase_add_test(tc, resume_closes_the_older_connection);
     tcase_add_test(tc, resume_forgets_the_pulls_of_the_older_connection);
