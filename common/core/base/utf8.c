@@ -33,13 +33,42 @@ utf8_character_len(const uint8_t *s, size_t n)
     return 4;
 }
 
+/* The number of a valid character of len bytes. */
+static uint32_t
+utf8_code(const uint8_t *s, size_t len)
+{
+    uint32_t code = len == 1 ? s[0] : s[0] & (0xffu >> (len + 1));
+
+    for (size_t i = 1; i < len; i++)
+        code = code << 6 | (s[i] & 0x3f);
+    return code;
+}
+
+/* Format characters that reorder what is around them (Unicode 15.0, UAX 9), or end a line: a name with them could look
+ * like another one in a terminal or a log. */
+static bool
+utf8_reorders(uint32_t code)
+{
+    return code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
+/* As utf8_character_len(), and 0 of one that reorders. */
+static size_t
+utf8_printable_len(const uint8_t *s, size_t n)
+{
+    size_t len = utf8_character_len(s, n);
+
+    return len > 1 && utf8_reorders(utf8_code(s, len)) ? 0 : len;
+}
+
 bool
 utf8_is_printable(const char *text, size_t n)
 {
     const uint8_t *s = (const uint8_t *)text;
 
     for (size_t len; n > 0; s += len, n -= len)
-        if ((len = utf8_character_len(s, n)) == 0)
+        if ((len = utf8_printable_len(s, n)) == 0)
             return false;
     return true;
 }
@@ -50,7 +79,7 @@ utf8_clean(char *text)
     size_t n = strlen(text), len;
 
     for (; n > 0; text += len, n -= len) {
-        len = utf8_character_len((const uint8_t *)text, n);
+        len = utf8_printable_len((const uint8_t *)text, n);
         if (len == 0) {
             *text = '?';
             len = 1;
@@ -67,17 +96,6 @@ static const struct {
     {0xa0, 0xa0},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e}, {0x2000, 0x200f},
     {0x2028, 0x202f}, {0x205f, 0x206f}, {0x3000, 0x3000}, {0xfe00, 0xfe0f}, {0xfeff, 0xfeff},
 };
-
-/* The number of a valid character of len bytes. */
-static uint32_t
-utf8_code(const uint8_t *s, size_t len)
-{
-    uint32_t code = len == 1 ? s[0] : s[0] & (0xffu >> (len + 1));
-
-    for (size_t i = 1; i < len; i++)
-        code = code << 6 | (s[i] & 0x3f);
-    return code;
-}
 
 static bool
 utf8_is_unseen(uint32_t code)

@@ -1,11 +1,12 @@
-/* UTF-8 that may be shown anywhere: no control characters. Pure. */
+/* UTF-8 that may be shown anywhere: no control characters, and none that turn the order of a line around. Pure. */
 #ifndef COMMON_CORE_BASE_UTF8_H
 #define COMMON_CORE_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* True when the n bytes are valid UTF-8 without control characters. */
+/* True when the n bytes are valid UTF-8 without control characters, without U+2028, U+2029, and without the format
+ * characters of bidirectional text: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
 bool utf8_is_printable(const char *text, size_t n);
 
 /* Copy a terminated text so that all of it is seen, for sentences that quote it: "\r" for a carriage return, "\ufeff"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/core/wire/wire_check.h"
+#include "common/core/wire/wire_strings.h"
 
 struct wire_row {
     const char *name;
@@ -90,6 +91,20 @@ wire_forget_unknown(ProtobufCMessage *message)
     }
 }
 
+bool
+wire_is_of_numbers(enum msg_type type)
+{
+    switch (type) {
+    case MSG_PULL:
+    case MSG_DATA:
+    case MSG_PUSH:
+    case MSG_TICK:
+        return true;
+    default:
+        return false;
+    }
+}
+
 enum ps_err
 wire_decode(const struct frame_head *head, const void *meta, struct arena *arena, struct wire_msg *msg,
             struct ps_error *e)
@@ -105,6 +120,8 @@ wire_decode(const struct frame_head *head, const void *meta, struct arena *arena
     if (msg->u.base == NULL)
         return wire_unpack_error(row, arena, e);
     wire_forget_unknown(msg->u.base);
+    if (!wire_is_of_numbers(msg->type) && (err = wire_strings_check(row->descriptor, meta, head->meta_len, e)) != PS_OK)
+        return err;
     return row->check != NULL ? row->check(msg, arena, e) : PS_OK;
 }
 

@@ -83,6 +83,9 @@ uint8_t *wire_encode_new(enum msg_type type, uint64_t request, const ProtobufCMe
 /* A copy in heap memory, freed as protobuf-c frees; NULL when out of memory. */
 void *wire_copy(const ProtobufCMessage *message);
 
+/* The messages of a step, which are not searched for bytes 0 in texts: they have no texts. */
+bool wire_is_of_numbers(enum msg_type type);
+
 /* "push"; "message 77" for a number that is not known. */
 const char *wire_type_name(enum msg_type type);
 

@@ -16,7 +16,7 @@ rule_name(struct ps_error *e, const char *field, const char *text, size_t least,
     if (len > most)
         return ps_fail(e, PS_ERR_LIMIT, "%s has %zu bytes; the limit is %zu", field, len, most);
     if (!utf8_is_printable(text, len))
-        return ps_fail(e, PS_ERR_INVALID, "%s is not valid UTF-8, or has control characters", field);
+        return ps_fail(e, PS_ERR_INVALID, "%s is not valid UTF-8, or has characters that control text", field);
     return PS_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/core/base/utf8.h"
+#include "common/core/wire/wire_strings.h"
 #include "tests/unit/kits/check_main.h"
 
 /* ---- Samples ---- */
@@ -1065,6 +1066,61 @@ START_TEST(a_shaken_message_is_no_harm)
 }
 END_TEST
 
+/* Bytes of all texts in it. */
+static size_t
+text_bytes(const ProtobufCMessage *message)
+{
+    const ProtobufCMessageDescriptor *d = message->descriptor;
+    size_t sum = 0;
+
+    for (unsigned i = 0; i < d->n_fields; i++) {
+        const ProtobufCFieldDescriptor *f = &d->fields[i];
+        const uint8_t *at = (const uint8_t *)message + f->offset;
+        size_t n = 1;
+
+        if (f->type != PROTOBUF_C_TYPE_STRING && f->type != PROTOBUF_C_TYPE_MESSAGE)
+            continue;
+        if (f->label == PROTOBUF_C_LABEL_REPEATED) {
+            n = *(const size_t *)((const uint8_t *)message + f->quantifier_offset);
+            at = *(const uint8_t *const *)at;
+        }
+        for (size_t k = 0; k < n; k++) {
+            const void *one = ((const void *const *)at)[k];
+
+            if (one != NULL)
+                sum += f->type == PROTOBUF_C_TYPE_STRING ? strlen(one) : text_bytes(one);
+        }
+    }
+    return sum;
+}
+
+/* Past it the text would be cut off, and a name be another one. */
+START_TEST(a_byte_0_in_any_text_is_refused)
+{
+    enum msg_type type = (enum msg_type)_i;
+    size_t len, meta_len = protobuf_c_message_get_packed_size(wire_sample(type)), found = 0;
+    uint8_t *frame = wire_encode_new(type, 1, wire_sample(type), 0, &len);
+    struct frame_head head = {FRAME_VERSION, (uint16_t)type, (uint32_t)meta_len, 0, 1};
+
+    for (size_t at = 0; at < meta_len; at++) {
+        uint8_t was = frame[FRAME_HEAD_SIZE + at];
+        struct ps_error e = {0};
+        struct wire_msg msg;
+
+        frame[FRAME_HEAD_SIZE + at] = 0;
+        found += wire_decode(&head, frame + FRAME_HEAD_SIZE, &arena, &msg, &e) == PS_ERR_INVALID &&
+                 strstr(e.text, "has a byte 0") != NULL;
+        frame[FRAME_HEAD_SIZE + at] = was;
+        arena_reset(&arena);
+    }
+    ck_assert_msg(found >= text_bytes(wire_sample(type)), "%s: %zu of %zu bytes", wire_type_name(type), found,
+                  text_bytes(wire_sample(type)));
+    ck_assert(found == 0 || !wire_is_of_numbers(type));
+    ck_assert(!wire_is_of_numbers(type) || !wire_strings_has(wire_sample(type)->descriptor));
+    free(frame);
+}
+END_TEST
+
 /* ---- Made good ---- */
 
 START_TEST(sentences_are_made_clean)
@@ -1130,6 +1186,17 @@ static const struct {
     {"\xe2\x82", false}, /* cut */
     {"\xf0\x9f\x98", false},
     {"\xe2\x28\xa1", false},
+    {"a\xe2\x80\xae"
+     "b",
+     false},                 /* right to left from here on */
+    {"\xe2\x81\xa6", false}, /* an isolate */
+    {"\xe2\x81\xa9", false},
+    {"\xd8\x9c", false},     /* a mark */
+    {"\xe2\x80\x8e", false}, /* a mark */
+    {"\xe2\x80\xa8", false}, /* a line's end */
+    {"\xe2\x80\x8d", true},  /* joins an emoji */
+    {"\xe2\x81\xa5", true},
+    {"\xe2\x80\xaf", true},
 };
 
 START_TEST(text_is_utf8_without_control_characters)
@@ -1329,6 +1396,7 @@ make_suite(void)
     tcase_add_test(codec, a_small_message_cannot_unpack_to_much);
     tcase_add_loop_test(codec, a_message_cut_anywhere_is_no_harm, MSG_NONE + 1, MSG_TYPE_MAX);
     tcase_add_loop_test(codec, a_shaken_message_is_no_harm, MSG_NONE + 1, MSG_TYPE_MAX);
+    tcase_add_loop_test(codec, a_byte_0_in_any_text_is_refused, MSG_NONE + 1, MSG_TYPE_MAX);
     suite_add_tcase(s, codec);
     tcase_add_loop_test(checks, a_bad_field_is_refused_and_named, 0, ARRAY_LEN(bads));
     tcase_add_test(checks, the_limits_themselves_are_allowed);
