@@ -9,12 +9,14 @@
 #include "common/core/base/hash.h"
 #include "common/system/now.h"
 #include "server/core/metrics/metrics_json.h"
+#include "server/http/http_host.h"
 #include "server/http/http_internal.h"
 #include "server/http/page/page.h"
 
-#define TEXT_TYPE "text/plain; charset=utf-8"
-#define JSON_TYPE "application/json"
-#define TOO_LARGE 413 /* its name depends on libmicrohttpd's version */
+#define TEXT_TYPE   "text/plain; charset=utf-8"
+#define JSON_TYPE   "application/json"
+#define TOO_LARGE   413 /* its name depends on libmicrohttpd's version */
+#define MISDIRECTED 421 /* the same */
 
 struct http_route {
     const char *path;
@@ -258,6 +260,22 @@ has_body(struct MHD_Connection *c)
            MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
 }
 
+/* Where no token is asked for it is enough to be on this machine: and a page of another site may not be, in the name of
+ * a browser here. */
+static bool
+is_misdirected(struct http *h, struct MHD_Connection *c, const struct http_route *route)
+{
+    size_t tokens;
+
+    if (route->open || !h->local)
+        return false;
+    uv_mutex_lock(&h->lock);
+    tokens = h->tokens.len;
+    uv_mutex_unlock(&h->lock);
+    return tokens == 0 &&
+           !http_host_is_known(&h->pages, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST));
+}
+
 /* True: the client may have this route's answer. */
 static bool
 may_have(struct http *h, struct MHD_Connection *c, const struct http_route *route)
@@ -334,6 +352,10 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
     if ((route = http_answer_find(url)) == NULL)
         return http_answer_text(h, connection, MHD_HTTP_NOT_FOUND,
                                 "there is no such page; / has links to those that are\n");
+    if (is_misdirected(h, connection, route))
+        return http_answer_text(h, connection, MISDIRECTED,
+                                "this name is not known here: ask by address, or as localhost, or name it in psd's "
+                                "--http-shards, or have psd ask for a token (--http-tokens)\n");
     if (!may_have(h, connection, route))
         return http_answer_text(
             h, connection, MHD_HTTP_UNAUTHORIZED,

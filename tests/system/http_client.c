@@ -96,7 +96,7 @@ http_client_find(const char *log, char *address, size_t size)
 int
 http_client_write(char text[HTTP_CLIENT_REQUEST_MAX], const char *request, const char *header)
 {
-    return snprintf(text, HTTP_CLIENT_REQUEST_MAX, "%s HTTP/1.1\r\nHost: psd\r\n%s%s\r\n", request, header,
+    return snprintf(text, HTTP_CLIENT_REQUEST_MAX, "%s HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n", request, header,
                     *header != '\0' ? "\r\n" : "");
 }
 

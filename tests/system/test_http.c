@@ -420,7 +420,7 @@ END_TEST
 /* Requests with some of their bytes changed, and bytes that are no request at all. */
 START_TEST(garbage_costs_its_own_connection)
 {
-    static const char good[] = "GET /metrics HTTP/1.1\r\nHost: psd\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n";
+    static const char good[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n";
     struct test_rng rng = {test_seed()};
     unsigned answered = 0;
 
@@ -452,7 +452,7 @@ END_TEST
 /* A connection that neither sends nor closes; and one that does not read its answer. */
 START_TEST(who_is_slow_is_cut_off)
 {
-    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: psd\r\n\r\n";
+    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
     int silent, trickle, deaf, small = 1024;
     struct http_reply r;
     uint64_t began;

@@ -74,6 +74,21 @@ http_access_ask(const char *request, const char *header)
     return reply.status;
 }
 
+/* With these headers and no others. */
+static int
+http_access_send(const char *headers, const char *path)
+{
+    char text[256];
+    int len = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\n%s\r\n\r\n", path, headers);
+    int fd = http_client_connect(address);
+
+    ck_assert_int_ge(fd, 0);
+    http_client_send(fd, text, (size_t)len);
+    http_reply_free(&reply);
+    reply = http_client_read(fd);
+    return reply.status;
+}
+
 static double
 http_access_figure(const char *series)
 {
@@ -109,9 +124,57 @@ http_access_train(struct probe *p)
     ck_assert_uint_eq(probe_push(p, var, 0, g, 4), PS_OK);
 }
 
-/* ---- Over HTTP ---- */
+/* ---- Other sites ---- */
 
 static const char *const secrets[] = {"/metrics", ("/metrics?token=" TOKEN), "/api/live", "/api/history", "/api/trace"};
+
+static const struct {
+    const char *header;
+    int status;
+} hosts[] = {
+    {"Host: 127.0.0.1:9420", 200},
+    {"Host: [::1]:9420", 200},
+    {"Host: [::1]", 200},
+    {"Host: LocalHost", 200},
+    {"Host: psd.localhost:9420", 200},
+    {"Host: ps0.example:9420", 200}, /* in --http-shards */
+    {"Host: ps0.example", 421},
+    {"Host: ps0.example:9421", 421},
+    {"Host: evil.example", 421},
+    {"Host: 127.0.0.1.evil.example:9420", 421},
+    {"Host: notlocalhost", 421},
+    {"Host: localhost.evil.example", 421},
+    {"Host: ", 421},
+};
+
+/* Its name resolves to this machine, so that a browser here asks psd in its name, and lets it read the answer. */
+START_TEST(a_page_of_another_site_reads_nothing)
+{
+    struct probe p;
+
+    START("--http-shards", "ps0.example:9420");
+    http_access_train(&p);
+    for (size_t i = 0; i < ARRAY_LEN(hosts); i++)
+        for (size_t j = 0; j < ARRAY_LEN(secrets); j++) {
+            ck_assert_msg(http_access_send(hosts[i].header, secrets[j]) == hosts[i].status, "%s of %s: %d", secrets[j],
+                          hosts[i].header, reply.status);
+            if (reply.status != 200)
+                tells_no_names();
+        }
+    probe_close(&p);
+}
+END_TEST
+
+/* With a token it knows who asks, in whatever name. */
+START_TEST(with_a_token_any_name_is_answered)
+{
+    START("--http-tokens", certs_path(&certs, "tokens"));
+    ck_assert_int_eq(http_access_send("Host: evil.example\r\nAuthorization: Bearer " TOKEN, "/metrics"), 200);
+    ck_assert_int_eq(http_access_send("Host: evil.example", "/metrics"), 401);
+}
+END_TEST
+
+/* ---- Over HTTP ---- */
 
 START_TEST(intruders_get_nothing)
 {
@@ -305,6 +368,8 @@ make_suite(void)
     TCase *t = tcase_create("http_guard");
 
     tcase_add_checked_fixture(t, http_access_setup, http_access_teardown);
+    tcase_add_test(t, a_page_of_another_site_reads_nothing);
+    tcase_add_test(t, with_a_token_any_name_is_answered);
     tcase_add_test(t, intruders_get_nothing);
     tcase_add_test(t, probes_and_the_empty_page_stay_open);
     tcase_add_test(t, tokens_change_with_a_signal);
