@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/system/file_error.h"
+#include "server/lmdb/private_dir.h"
 #include "server/lmdb/store_neighbours.h"
 #include "server/lmdb/store_room.h"
 
@@ -83,7 +84,7 @@ open_lock(struct store_dir *d, const char *path)
 {
     if (d->lock_fd >= 0)
         close(d->lock_fd);
-    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     return d->lock_fd >= 0;
 }
 
@@ -203,7 +204,9 @@ store_dir_open(struct store_dir *d, const struct store_dir_options *o, struct st
         d->data_path = NULL;
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     }
-    if ((err = make_dir(d, o->dir, e)) != PS_OK || (err = store_dir_lock(d, o->dir, e)) != PS_OK)
+    if ((err = make_dir(d, o->dir, e)) != PS_OK ||
+        (!o->anyones && (err = private_dir_check(o->dir, d->use, e)) != PS_OK) ||
+        (err = store_dir_lock(d, o->dir, e)) != PS_OK)
         return err;
     if (o->set_aside && (err = store_dir_set_aside(d, &report->set_aside, e)) != PS_OK)
         return err;

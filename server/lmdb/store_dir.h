@@ -35,6 +35,7 @@ struct store_dir_options {
                           * beside it (store_neighbours.h) count in any case */
     bool durable;        /* as messages call it, and what is there is opened however full the disk is */
     bool set_aside;      /* store_dir_set_aside() a data file that is there */
+    bool anyones;        /* it may be another user's: private_dir_check() is left out */
 };
 
 struct store_dir {
@@ -47,7 +48,8 @@ struct store_dir {
 
 /* Locked by an flock on a file of our own, since LMDB does not refuse a second opener. Errors, each with one sentence:
  * PS_ERR_BUSY (another psd has the directory), PS_ERR_IO (cannot create or write), PS_ERR_FULL (too small: names what
- * is free and what is needed). Ended by store_dir_close(), also after a failure. */
+ * is free and what is needed), PS_ERR_CONFIG (private_dir_check()). Ended by store_dir_close(), also after a
+ * failure. */
 enum ps_err store_dir_open(struct store_dir *d, const struct store_dir_options *o, struct store_dir_report *report,
                            struct ps_error *e) PS_MUST_USE;
 void store_dir_close(struct store_dir *d);

@@ -33,6 +33,7 @@ struct store_lmdb_options {
     uint32_t readers_max;         /* 0: 4096 */
     bool durable;
     bool set_aside; /* first rename the data file that is there, as store_dir_set_aside(): it is not trusted */
+    bool anyones;   /* as for store_dir_open() */
 
     /* Called with the directory locked, before a data file is made in it; NULL: nothing is. An error ends the opening.
      */
@@ -42,7 +43,7 @@ struct store_lmdb_options {
 
 /* Errors, each with one sentence: PS_ERR_BUSY (another psd has the directory), PS_ERR_IO (cannot create or write; a
  * data file that was cut short), PS_ERR_FULL (too small: names what is free and what is needed), PS_ERR_VERSION (an
- * unknown format), PS_ERR_UNSUPPORTED (pages of another size). */
+ * unknown format), PS_ERR_UNSUPPORTED (pages of another size), PS_ERR_CONFIG (private_dir_check()). */
 enum ps_err store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct store_dir_report *report,
                             struct ps_error *e) PS_MUST_USE;
 

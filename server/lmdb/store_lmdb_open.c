@@ -57,7 +57,7 @@ allocate_readers(const struct store_dir *d, const char *dir, uint32_t readers, s
     int fd;
 
     snprintf(path, sizeof path, "%s/lock.mdb", dir);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return ps_fail(e, PS_ERR_IO, "cannot write in the %s directory %s: %s", d->use, dir, strerror(errno));
     if (fallocate(fd, 0, 0, size) < 0 && errno != EOPNOTSUPP)
@@ -163,6 +163,7 @@ open_dir(struct store_lmdb *s, const struct store_lmdb_options *o, struct store_
         .sharers = o->sharers,
         .durable = o->durable,
         .set_aside = o->set_aside,
+        .anyones = o->anyones,
     };
 
     return store_dir_open(&s->dir, &d, report, e);

@@ -77,7 +77,7 @@ open_as_it_is(struct durable_dir *d, struct ps_error *e)
 enum ps_err
 durable_dir_open_there(struct durable_dir *d, const char *path, struct ps_error *e)
 {
-    struct store_lmdb_options options = {.dir = path, .durable = true};
+    struct store_lmdb_options options = {.dir = path, .durable = true, .anyones = true}; /* root may look at it */
     struct store_dir_report report;
     struct ps_error why;
     char file[PATH_MAX + 16];

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/lmdb/private_dir.h"
 #include "server/lmdb/store_dir.h"
 
 #define BOOT_ID_SIZE 64
@@ -204,8 +205,11 @@ live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *
 {
     char foreign[NAME_MAX + 1];
     enum live_dir_trust trust;
+    enum ps_err err;
 
     *discarded = false;
+    if ((err = private_dir_check(dir, "live", e)) != PS_OK)
+        return err;
     foreign_name(dir, foreign, sizeof foreign);
     if (*foreign != '\0')
         return ps_fail(e, PS_ERR_IO,
@@ -228,7 +232,7 @@ live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *
 static bool
 write_whole(const char *path, const char *text)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     size_t len = strlen(text);
     bool ok;
 

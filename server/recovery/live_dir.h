@@ -19,7 +19,7 @@ enum ps_err live_dir_default(const char *cluster, uint64_t shard, char *out, siz
 /* Before the environment is opened: refuse a directory with files that is not marked as a psd's (an empty filesystem's
  * lost+found is no file); also refuse data that another boot left unsynced, or that a rebuild left half done, or remove
  * it when `discard` (*discarded: it was). What a start left that had nothing to keep is removed in any case. PS_ERR_IO,
- * PS_ERR_BUSY. A directory that does not exist is fine. */
+ * PS_ERR_BUSY, PS_ERR_CONFIG (private_dir_check()). A directory that does not exist is fine. */
 enum ps_err live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e) PS_MUST_USE;
 
 enum live_dir_state {

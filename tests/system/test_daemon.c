@@ -527,7 +527,7 @@ mount_small_tmpfs(const char *size)
     if (getenv("CK_FORK") != NULL || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return false;
     ck_assert_int_eq(mkdir(live_dir, 0700), 0);
-    snprintf(options, sizeof options, "size=%s", size);
+    snprintf(options, sizeof options, "size=%s,mode=0700", size);
     return mount("tmpfs", live_dir, "tmpfs", 0, options) == 0;
 }
 

@@ -138,7 +138,7 @@ kit_mount(uint64_t bytes)
     bool ok = getenv("CK_FORK") == NULL && own_mounts() && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 
     ck_assert_int_eq(mkdir(kit_dir, 0700), 0);
-    snprintf(options, sizeof options, "size=%" PRIu64, bytes);
+    snprintf(options, sizeof options, "size=%" PRIu64 ",mode=0700", bytes);
     ok = ok && mount("tmpfs", kit_dir, "tmpfs", 0, options) == 0;
     if (!ok)
         fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");

@@ -90,7 +90,7 @@ START_TEST(unwritable_directory_is_refused)
     ck_assert_int_eq(chmod(kit_base, 0755), 0);
     if (geteuid() == 0)
         ck_assert_int_eq(seteuid(65534), 0);
-    kit_refused(0, PS_ERR_IO, "cannot write in the live directory");
+    kit_refused(0, PS_ERR_IO, "cannot look into the live directory");
     if (getuid() == 0)
         ck_assert_int_eq(seteuid(0), 0);
 }

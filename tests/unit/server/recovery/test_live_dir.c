@@ -243,6 +243,77 @@ START_TEST(what_a_killed_start_left_empty_is_removed)
 }
 END_TEST
 
+/* ---- Whose it is ---- */
+
+static void
+live_dir_is_refused(const char *because)
+{
+    ck_assert_int_eq(live_dir_check(dir, true, &discarded, &e), PS_ERR_CONFIG);
+    ck_assert_msg(strstr(e.text, because) != NULL && strstr(e.text, dir) != NULL, "%s", e.text);
+}
+
+START_TEST(where_others_may_write_is_no_live_directory)
+{
+    static const mode_t refused[] = {0770, 0777, 01777, 0707, 02770}, fine[] = {0700, 0750, 0755};
+
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        ck_assert_int_eq(chmod(dir, refused[i]), 0);
+        live_dir_is_refused("chmod go-w");
+    }
+    for (size_t i = 0; i < ARRAY_LEN(fine); i++) {
+        ck_assert_int_eq(chmod(dir, fine[i]), 0);
+        OK(live_dir_check(dir, false, &discarded, &e));
+    }
+}
+END_TEST
+
+/* Its names are those that psd writes, and where they lead is anybody's file. */
+START_TEST(no_link_in_it_is_followed)
+{
+    static const char *const names[] = {"data.mdb", "lock.mdb", "psd.lock", "boot", "boot.new"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        path_of(names[i], path);
+        ck_assert_int_eq(symlink("/nowhere/at/all", path), 0);
+        live_dir_is_refused(names[i]);
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    OK(live_dir_check(dir, false, &discarded, &e));
+}
+END_TEST
+
+START_TEST(a_link_to_it_is_followed_when_it_is_ones_own)
+{
+    char link[PATH_MAX + 8];
+
+    snprintf(link, sizeof link, "%s.link", dir);
+    ck_assert_int_eq(symlink(dir, link), 0);
+    OK(live_dir_check(link, false, &discarded, &e));
+    if (geteuid() == 0) {
+        ck_assert_int_eq(lchown(link, 65534, 65534), 0);
+        ck_assert_int_eq(live_dir_check(link, false, &discarded, &e), PS_ERR_CONFIG);
+        ck_assert_ptr_nonnull(strstr(e.text, "is a link of user 65534"));
+    }
+    ck_assert_int_eq(unlink(link), 0);
+}
+END_TEST
+
+START_TEST(another_users_is_no_live_directory)
+{
+    if (geteuid() != 0) {
+        fprintf(stderr, "# skipped: only root gives directories away\n");
+        return;
+    }
+    ck_assert_int_eq(chown(dir, 65534, 65534), 0);
+    live_dir_is_refused("is of user 65534");
+    ck_assert_int_eq(chown(dir, 0, 0), 0);
+    ck_assert_int_eq(seteuid(65534), 0);
+    ck_assert_int_eq(live_dir_check(dir, true, &discarded, &e), PS_ERR_IO); /* root's, and not to be read */
+    ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
 START_TEST(systemd_says_where)
 {
     char path[PATH_MAX];
@@ -289,6 +360,10 @@ make_suite(void)
     tcase_add_test(tc, discard_removes_the_data_and_nothing_else);
     tcase_add_test(tc, what_another_program_put_there_is_refused);
     tcase_add_test(tc, what_a_killed_start_left_empty_is_removed);
+    tcase_add_test(tc, where_others_may_write_is_no_live_directory);
+    tcase_add_test(tc, no_link_in_it_is_followed);
+    tcase_add_test(tc, a_link_to_it_is_followed_when_it_is_ones_own);
+    tcase_add_test(tc, another_users_is_no_live_directory);
     tcase_add_test(tc, systemd_says_where);
     tcase_add_test(tc, otherwise_it_is_private_and_named_after_cluster_and_shard);
     suite_add_tcase(suite, tc);
