@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tests/remove_tree.h"
 
@@ -158,7 +159,7 @@ certs_put(struct certs *c, const struct cert_spec *spec, X509 *cert, EVP_PKEY *k
                    rename(fresh, path_of(c, spec->file, "pem")) == 0,
                "cannot write a certificate");
     f = fopen(fresh, "w");
-    certs_need(f != NULL &&
+    certs_need(f != NULL && fchmod(fileno(f), 0600) == 0 &&
                    PEM_write_PrivateKey(f, key, spec->passphrase != NULL ? EVP_aes_128_cbc() : NULL, NULL, 0, NULL,
                                         (void *)(uintptr_t)spec->passphrase) == 1 &&
                    fclose(f) == 0 && rename(fresh, path_of(c, spec->file, "key")) == 0,

@@ -10,7 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/system/secret.h"
+
 #define CIPHERS       "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+#define TLS_KEY_MAX   (64 * KIB) /* bytes of a file with a key */
 #define READ_AT_ONCE  (64 * KIB) /* several records with one system call */
 #define CERT_LIST_MAX (32 * KIB) /* bytes of certificates that the other side may show */
 
@@ -111,9 +114,30 @@ check_times(struct tls *t, const struct tls_files *files, X509 *cert, struct ps_
     return PS_OK;
 }
 
+/* A file that others may read is refused. *out stays NULL, with OpenSSL's error, when it holds no key. */
+static enum ps_err
+read_key(const char *path, bool *asked, EVP_PKEY **out, struct ps_error *e)
+{
+    size_t len = 0;
+    char *text = NULL;
+    enum ps_err err;
+    BIO *bio;
+
+    if (access(path, R_OK) != 0)
+        return bad_file(e, "private key", path);
+    if ((err = secret_read(path, TLS_KEY_MAX, &text, &len, e)) != PS_OK)
+        return err;
+    if ((bio = BIO_new_mem_buf(text, (int)len)) != NULL)
+        *out = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, asked);
+    BIO_free(bio);
+    secret_free(text, len);
+    return PS_OK;
+}
+
 static enum ps_err
 use_cert(struct tls *t, const struct tls_files *files, struct ps_error *e)
 {
+    EVP_PKEY *key = NULL;
     bool asked = false;
     enum ps_err err;
 
@@ -121,11 +145,10 @@ use_cert(struct tls *t, const struct tls_files *files, struct ps_error *e)
         return bad_file(e, "certificate", files->cert);
     if ((err = check_times(t, files, SSL_CTX_get0_certificate(t->context), e)) != PS_OK)
         return err;
-    SSL_CTX_set_default_passwd_cb(t->context, no_passphrase);
-    SSL_CTX_set_default_passwd_cb_userdata(t->context, &asked);
     ERR_clear_error();
-    if (SSL_CTX_use_PrivateKey_file(t->context, files->key, SSL_FILETYPE_PEM) == 1 &&
-        SSL_CTX_check_private_key(t->context) == 1)
+    if ((err = read_key(files->key, &asked, &key, e)) != PS_OK)
+        return err;
+    if (key != NULL && SSL_CTX_use_PrivateKey(t->context, key) == 1 && SSL_CTX_check_private_key(t->context) == 1)
         err = PS_OK;
     else if (asked)
         err = ps_fail(e, PS_ERR_CONFIG, "the key '%.200s' is protected by a passphrase: give one without", files->key);
@@ -134,7 +157,7 @@ use_cert(struct tls *t, const struct tls_files *files, struct ps_error *e)
                       files->cert);
     else
         err = bad_file(e, "private key", files->key);
-    SSL_CTX_set_default_passwd_cb_userdata(t->context, NULL);
+    EVP_PKEY_free(key);
     ERR_clear_error();
     return err;
 }

@@ -31,7 +31,8 @@ struct tls_files {
 struct tls;
 
 /* PS_ERR_CONFIG: a file is missing, is not what it should be, is protected by a passphrase, does not belong to the
- * other, or the certificate has expired or is not valid yet. The sentence names the file. */
+ * other, the certificate has expired or is not valid yet, or others may read the key (secret.h). The sentence names the
+ * file. */
 enum ps_err tls_new(enum tls_side side, const struct tls_files *files, struct tls **out,
                     struct ps_error *e) PS_MUST_USE;
 enum ps_err tls_reload(struct tls *t, const struct tls_files *files, struct ps_error *e) PS_MUST_USE;

@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "common/net/conn.h"
 #include "common/net/tls_stream.h"
@@ -55,6 +56,8 @@ make_all(void)
     certs_make_old(&certs, "old");
     certs_make(&certs, &(struct cert_spec){
                            .file = "early", .issuer = "ca", .from_s = CERTS_HOUR_S, .until_s = 48 * CERTS_HOUR_S});
+    certs_make(&certs, &(struct cert_spec){.file = "open", .issuer = "ca"});
+    ck_assert_int_eq(chmod(certs_path(&certs, "open.key"), 0644), 0);
     certs_make(&certs, &(struct cert_spec){.file = "shut", .issuer = "ca", .passphrase = "secret"});
     certs_write(&certs, "nonsense.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     certs_write(&certs, "empty.pem", "");
@@ -128,7 +131,8 @@ static const struct {
     {TLS_SERVER, "nonsense.pem", "psd.key", NULL, "nonsense.pem' is no certificate"},
     {TLS_SERVER, "empty.pem", "psd.key", NULL, "empty.pem' holds no certificate"},
     {TLS_SERVER, "psd.key", "psd.key", NULL, "psd.key' holds no certificate"},
-    {TLS_SERVER, "psd.pem", "psd.pem", NULL, "psd.pem' "},
+    {TLS_SERVER, "psd.pem", "psd.pem", NULL, "psd.pem"},
+    {TLS_SERVER, "open.pem", "open.key", NULL, "open.key has mode 644, so others may use what is secret in it"},
     {TLS_SERVER, "psd.pem", "psd.key", "empty.pem", "empty.pem' holds no CA certificate"},
     {TLS_CLIENT, NULL, NULL, "none.pem", "none.pem': No such file"},
     {TLS_CLIENT, NULL, NULL, "nonsense.pem", "nonsense.pem' "},
