@@ -114,14 +114,15 @@ decoded_by_kernel(const struct shard *s, const struct event_context *ctx, const 
     return checked_by_kernel(s, ctx, job, m) && !m->durable && v->kind->takes_halves(v);
 }
 
-/* Whether the bytes that were checked must stay as they are afterwards. A payload is decoded once, but for top-k, whose
- * indices are checked first. */
+/* Whether the bytes that were looked at must stay as they are afterwards: checked, or their norm taken, before they are
+ * used. A payload is decoded once, but for top-k, whose indices are checked first. */
 static bool
 must_stay(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m)
 {
     if (m->encoding != PS_COMPRESS_NONE)
         return m->encoding == PS_COMPRESS_TOP_K;
-    return m->durable || !checked_by_kernel(s, ctx, job, m);
+    return m->durable || !checked_by_kernel(s, ctx, job, m) ||
+           ctx->blocks[0].variable->def->optimizer.clip.kind == PS_CLIP_BLOCK_NORM;
 }
 
 /* The peer can write to the payload while we look at it: a copy. */

@@ -297,6 +297,7 @@ kit_bytes(struct kit *k, uint64_t conn, unsigned type, uint64_t request, const v
                                 .payload = payload,
                                 .role = k->role,
                                 .token = k->token,
+                                .unstable = k->unstable,
                                 .in_flight_bytes = 123};
 
     kit_event(k, &event);

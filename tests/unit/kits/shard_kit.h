@@ -43,6 +43,7 @@ struct kit {
     uint64_t next_request;
     enum role role;                      /* of all connections */
     const char *token;                   /* name of the token that they prove from now on; NULL: none */
+    bool unstable;                       /* their peers may write to payloads while these are looked at */
     bool hold;                           /* turns end only in kit_turn() */
     bool failed;                         /* the last turn's commit did */
     bool may_fail;                       /* memory may run out, and the store fail: the kit then acts as psd does */
