@@ -1,9 +1,11 @@
 /* Layers as text, both ways, from the fields that each kind of layer lists. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/network/layer.h"
+#include "common/core/base/nearest.h"
 #include "common/core/base/number.h"
 
 #define NUMBER_MAX 20 /* characters of a number */
@@ -156,9 +158,36 @@ field_by_word(const struct layer_kind *kind, const struct network_word *w)
     return NULL;
 }
 
-/* All words after the layer's own. */
+/* What a field's value has to be. */
+static void
+explain_value(struct text *why, const struct layer_field *field, const struct network_word *w)
+{
+    text_put(why, "; %s is \"%.*s\", and has to be ", field->word, (int)MIN(w->len, 64), w->start);
+    if (field->type == FIELD_FRACTION)
+        text_put(why, "a number");
+    else
+        text_put(why, "%s from 1 to %lld", field->type == FIELD_PLANE ? "N or HxW, whole numbers" : "a whole number",
+                 (long long)PS_DEVICE_SIZE_MAX);
+}
+
+/* A word after the values, which is none of those that the layer takes. */
+static void
+explain_word(struct text *why, const struct layer_kind *kind, const struct network_word *w)
+{
+    char name[NEAREST_NAME_MAX + 2], meant[NEAREST_TEXT_MAX];
+    struct nearest nearest;
+
+    snprintf(name, sizeof name, "%.*s", (int)MIN(w->len, sizeof name - 1), w->start);
+    nearest = nearest_to(name);
+    for (size_t i = 0; i < kind->field_count; i++)
+        if (kind->fields[i].position == FIELD_AFTER_WORD)
+            nearest_offer(&nearest, kind->fields[i].word);
+    text_put(why, "; \"%s\" is more than it takes%s", name, nearest_text(&nearest, "", meant));
+}
+
+/* All words after the layer's own. False: what is wrong is added to why. */
 static bool
-read_fields(struct network_reader *r, const struct layer_kind *kind, struct ps_layer *out)
+read_fields(struct network_reader *r, const struct layer_kind *kind, struct ps_layer *out, struct text *why)
 {
     const struct layer_field *field;
     size_t taken = 0;
@@ -166,30 +195,27 @@ read_fields(struct network_reader *r, const struct layer_kind *kind, struct ps_l
 
     while (next_word(r, &w)) {
         if ((field = field_by_word(kind, &w)) == NULL) {
-            if (taken == kind->field_count || kind->fields[taken].position == FIELD_AFTER_WORD)
+            if (taken == kind->field_count || kind->fields[taken].position == FIELD_AFTER_WORD) {
+                explain_word(why, kind, &w);
                 return false;
+            }
             field = &kind->fields[taken++];
         } else if (field->type == FIELD_FLAG) {
             *(int *)field_member(out, field) = 1;
             continue;
-        } else if (!next_word(r, &w))
+        } else if (!next_word(r, &w)) {
+            text_put(why, "; a value is missing after %s", field->word);
             return false;
-        if (!read_value(&w, field, out))
+        }
+        if (!read_value(&w, field, out)) {
+            explain_value(why, field, &w);
             return false;
+        }
     }
-    return taken == kind->field_count || kind->fields[taken].position != FIELD_REQUIRED;
-}
-
-static enum ps_err
-unknown_layer(size_t number, const struct network_word *w, struct ps_error *e)
-{
-    char words[256];
-    struct text t = text_start(words, sizeof words);
-
-    for (int i = 0; i < PS_LAYER_KINDS; i++)
-        text_put(&t, "%s%s", i > 0 ? ", " : "", layer_word((enum ps_layer_kind)i));
-    return ps_fail(e, PS_ERR_INVALID, "layer %zu: there is no layer \"%.*s\"; layers are: %s", number,
-                   (int)MIN(w->len, 64), w->start, words);
+    if (taken == kind->field_count || kind->fields[taken].position != FIELD_REQUIRED)
+        return true;
+    text_put(why, "; %s is missing", kind->fields[taken].word);
+    return false;
 }
 
 /* PS_LAYER_KINDS: none. */
@@ -203,32 +229,58 @@ kind_by_word(const struct network_word *w)
     return kind;
 }
 
-/* The error in a layer's words: another layer among them, or else a number. */
-static void
-format_hint(struct text *t, struct network_reader rest, const struct layer_kind *kind)
+/* "dense:3", "dense=3" and "dense(3)" instead of "dense 3"; PS_LAYER_KINDS: something else. */
+static int
+kind_before_mark(const struct network_word *w)
 {
-    struct network_word w;
+    struct network_word name = {.start = w->start};
 
-    while (next_word(&rest, &w))
-        if (kind_by_word(&w) < PS_LAYER_KINDS) {
-            text_put(t, "; is a comma missing before \"%.*s\"?", (int)w.len, w.start);
-            return;
-        }
-    for (size_t i = 0; i < kind->field_count; i++)
-        if (kind->fields[i].type == FIELD_COUNT || kind->fields[i].type == FIELD_PLANE) {
-            text_put(t, "; numbers are whole, from 1 to %lld", (long long)PS_DEVICE_SIZE_MAX);
-            return;
-        }
+    while (name.len < w->len && strchr(":=(", w->start[name.len]) == NULL)
+        name.len++;
+    return name.len < w->len ? kind_by_word(&name) : PS_LAYER_KINDS;
+}
+
+static enum ps_err
+unknown_layer(size_t number, const struct network_word *w, struct ps_error *e)
+{
+    char words[256], usage[256], name[NEAREST_NAME_MAX + 2], meant[NEAREST_TEXT_MAX];
+    struct text t = text_start(words, sizeof words), form = text_start(usage, sizeof usage);
+    int kind = kind_before_mark(w);
+    struct nearest nearest;
+
+    snprintf(name, sizeof name, "%.*s", (int)MIN(w->len, sizeof name - 1), w->start);
+    if (kind < PS_LAYER_KINDS) {
+        format_usage(&form, (enum ps_layer_kind)kind);
+        return ps_fail(e, PS_ERR_INVALID, "layer %zu: \"%s\": blanks are between a layer's words: %s", number, name,
+                       usage);
+    }
+    nearest = nearest_to(name);
+    for (int i = 0; i < PS_LAYER_KINDS; i++) {
+        text_put(&t, "%s%s", i > 0 ? ", " : "", layer_word((enum ps_layer_kind)i));
+        nearest_offer(&nearest, layer_word((enum ps_layer_kind)i));
+    }
+    return ps_fail(e, PS_ERR_INVALID, "layer %zu: there is no layer \"%s\"; layers are: %s%s", number, name, words,
+                   nearest_text(&nearest, "", meant));
+}
+
+/* Another layer's word among a layer's own; *out. False: none is there. */
+static bool
+find_layer_word(struct network_reader rest, struct network_word *out)
+{
+    while (next_word(&rest, out))
+        if (kind_by_word(out) < PS_LAYER_KINDS)
+            return true;
+    return false;
 }
 
 static enum ps_err
 read_layer(size_t number, struct network_reader r, struct ps_layer *out, struct ps_error *e)
 {
     struct network_reader whole = r, rest;
-    struct network_word w;
+    struct network_word w, other;
     int kind;
-    char usage[256];
-    struct text t = text_start(usage, sizeof usage);
+    char usage[256], reason[256];
+    struct text t = text_start(usage, sizeof usage), why = text_start(reason, sizeof reason);
 
     if (!next_word(&r, &w))
         return ps_fail(e, PS_ERR_INVALID, "layer %zu is empty", number);
@@ -238,12 +290,15 @@ read_layer(size_t number, struct network_reader r, struct ps_layer *out, struct 
         return unknown_layer(number, &w, e);
     memset(out, 0, sizeof *out);
     out->kind = (enum ps_layer_kind)kind;
-    if (read_fields(&r, layer_kind_of(kind), out))
+    if (read_fields(&r, layer_kind_of(kind), out, &why))
         return PS_OK;
     format_usage(&t, out->kind);
-    format_hint(&t, rest, layer_kind_of(kind));
-    return ps_fail(e, PS_ERR_INVALID, "layer %zu: \"%.*s\" is not %s", number, (int)MIN(whole.end - w.start, 64),
-                   w.start, usage);
+    if (find_layer_word(rest, &other)) {
+        why = text_start(reason, sizeof reason);
+        text_put(&why, "; is a comma missing before \"%.*s\"?", (int)other.len, other.start);
+    }
+    return ps_fail(e, PS_ERR_INVALID, "layer %zu: \"%.*s\" is not %s%s", number, (int)MIN(whole.end - w.start, 64),
+                   w.start, usage, reason);
 }
 
 enum ps_err
