@@ -4,8 +4,10 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "common/core/base/nearest.h"
 #include "common/core/base/number.h"
 #include "common/core/codec/codec_isa.h"
 #include "common/core/codec/half.h"
@@ -62,13 +64,20 @@ ps_compress_name(enum ps_compress_kind kind)
 static enum ps_err
 kind_of(const char *text, size_t len, enum ps_compress_kind *out, struct ps_error *e)
 {
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strlen(names[i]) == len && memcmp(names[i], text, len) == 0) {
+    char name[NEAREST_NAME_MAX + 2], meant[NEAREST_TEXT_MAX];
+    struct nearest nearest;
+
+    snprintf(name, sizeof name, "%.*s", (int)MIN(len, sizeof name - 1), text);
+    nearest = nearest_to(name);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(names[i], name) == 0) {
             *out = (enum ps_compress_kind)i;
             return PS_OK;
         }
-    return ps_fail(e, PS_ERR_INVALID,
-                   "compression '%.40s' is not known; there are none, float16, bfloat16, int8, top_k", text);
+        nearest_offer(&nearest, names[i]);
+    }
+    return ps_fail(e, PS_ERR_INVALID, "compression '%s' is not known; there are none, float16, bfloat16, int8, top_k%s",
+                   name, nearest_text(&nearest, "", meant));
 }
 
 enum ps_err
@@ -85,8 +94,13 @@ ps_compress_parse(const char *text, struct ps_compress *out, struct ps_error *e)
         value = text + len + 1;
         if (strncmp(value, "fraction=", 9) == 0)
             value += 9;
-        if (how.kind != PS_COMPRESS_TOP_K || !number_parse(value, &how.fraction) || how.fraction == 0)
+        if (how.kind != PS_COMPRESS_TOP_K)
             return ps_fail(e, PS_ERR_INVALID, "compression '%.60s': only top_k has a parameter, top_k:fraction=0.01",
+                           text);
+        if (!number_parse(value, &how.fraction) || how.fraction == 0)
+            return ps_fail(e, PS_ERR_INVALID,
+                           "compression '%.60s': the fraction must be a number above 0 and at most 1, as in "
+                           "top_k:fraction=0.01",
                            text);
     }
     if ((err = codec_check(&how, e)) != PS_OK)

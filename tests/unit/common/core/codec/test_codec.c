@@ -430,6 +430,28 @@ START_TEST(each_name_is_read_and_others_are_refused)
 }
 END_TEST
 
+START_TEST(a_refusal_names_the_encoding_that_was_meant_or_what_a_fraction_may_be)
+{
+    static const struct {
+        const char *text, *want;
+    } bad[] = {{"INT8", "'INT8' is not known; there are none, float16, bfloat16, int8, top_k; did you mean int8?"},
+               {"topk:0.1", "'topk' is not known"},
+               {"topk", "; did you mean top_k?"},
+               {"flota16", "; did you mean float16?"},
+               {"int8:0.1", "'int8:0.1': only top_k has a parameter"},
+               {"top_k:0", "'top_k:0': the fraction must be a number above 0 and at most 1"},
+               {"top_k:few", "'top_k:few': the fraction must be a number above 0"},
+               {"top_k:2", "a fraction of 2; it must be above 0 and at most 1"}};
+    struct ps_compress how;
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        ck_assert_int_eq(ps_compress_parse(bad[i].text, &how, &e), PS_ERR_INVALID);
+        ck_assert_msg(strstr(e.text, bad[i].want) != NULL, "\"%s\" lacks \"%s\"", e.text, bad[i].want);
+    }
+}
+END_TEST
+
 static Suite *
 codec_suite(void)
 {
@@ -450,6 +472,7 @@ codec_suite(void)
     tcase_add_test(t, what_no_encoder_makes_is_refused);
     tcase_add_test(t, any_bytes_are_measured_and_decoded_or_refused);
     tcase_add_test(t, each_name_is_read_and_others_are_refused);
+    tcase_add_test(t, a_refusal_names_the_encoding_that_was_meant_or_what_a_fraction_may_be);
     suite_add_tcase(s, t);
     return s;
 }
