@@ -17,6 +17,11 @@ static const char *const schedules[] = {"constant", "step", "exponential", "cosi
 static const char *const clips[] = {"none", "value", "block_norm", "given_norm"};
 static const char *const bys[] = {"version", "clock"};
 
+/* The keys: an optimizer's parameters by their numbers, then these. */
+enum { SCHEDULE = OPTIMIZER_PARAMETERS, BY, BEGIN, WARMUP, STEPS, FACTOR, FLOOR, CLIP, LIMIT, KEYS };
+
+static const char *const words[] = {"schedule", "by", "begin", "warmup", "steps", "factor", "floor", "clip", "limit"};
+
 #define KEY_MAX 64 /* bytes of a key, a value or a name, and its end */
 
 /* "a, b, c" */
@@ -79,6 +84,8 @@ no_parameter(const struct ps_optimizer *o, const char *name, struct ps_error *e)
 
     for (const struct optimizer_use *use = optimizer_row(o->kind)->parameters; use->range != RANGE_NONE; use++)
         nearest_offer(&nearest, names[n++] = optimizer_parameter_name(use->parameter));
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        nearest_offer(&nearest, words[i]);
     optimizer_text_list(names, n, all, sizeof all);
     return ps_fail(e, PS_ERR_INVALID, "optimizer %s has no parameter \"%s\"; it has %s%s", ps_optimizer_name(o->kind),
                    name, all, nearest_text(&nearest, "", meant));
@@ -112,14 +119,15 @@ read_number(const char *key, const char *value, double *out, struct ps_error *e)
 }
 
 static enum ps_err
-read_count(const char *key, const char *value, uint64_t *out, struct ps_error *e)
+read_count(const char *key, const char *value, unsigned min, uint64_t *out, struct ps_error *e)
 {
     char *end;
 
     errno = 0;
     *out = strtoull(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0)
-        return ps_fail(e, PS_ERR_INVALID, "%s: \"%s\" is not a whole number", key, value);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || *out < min)
+        return ps_fail(e, PS_ERR_INVALID, "%s: \"%s\" is not a whole number from %u to %llu", key, value, min,
+                       (unsigned long long)UINT64_MAX);
     return PS_OK;
 }
 
@@ -132,11 +140,6 @@ read_count(const char *key, const char *value, uint64_t *out, struct ps_error *e
             *(out) = (__typeof__(*(out)))number_;                                                                      \
         err_;                                                                                                          \
     })
-
-/* The keys: an optimizer's parameters by their numbers, then these. */
-enum { SCHEDULE = OPTIMIZER_PARAMETERS, BY, BEGIN, WARMUP, STEPS, FACTOR, FLOOR, CLIP, LIMIT, KEYS };
-
-static const char *const words[] = {"schedule", "by", "begin", "warmup", "steps", "factor", "floor", "clip", "limit"};
 
 static const char *
 key_name(unsigned key)
@@ -162,8 +165,10 @@ read_begin(const char *value, uint64_t *out, struct ps_error *e)
     *out = 0;
     if (strcmp(value, "now") == 0)
         return PS_OK;
-    if (read_count("begin", value, out, e) != PS_OK)
-        return ps_fail(e, PS_ERR_INVALID, "begin: \"%s\" is neither a whole number nor now", value);
+    if (read_count("begin", value, 0, out, e) != PS_OK)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "begin: \"%s\" is neither a whole number nor now, and a whole number is at most %llu", value,
+                       (unsigned long long)UINT64_MAX);
     return PS_OK;
 }
 
@@ -178,9 +183,9 @@ schedule_key(struct ps_schedule *s, unsigned key, const char *value, struct ps_e
     case BEGIN:
         return read_begin(value, &s->begin, e);
     case WARMUP:
-        return read_count("warmup", value, &s->warmup_steps, e);
+        return read_count("warmup", value, 0, &s->warmup_steps, e);
     case STEPS:
-        return read_count("steps", value, &s->steps, e);
+        return read_count("steps", value, 1, &s->steps, e);
     case FACTOR:
         return read_number("factor", value, &s->factor, e);
     default:
@@ -210,6 +215,21 @@ optimizer_text_has_key(const struct optimizer_text_target *to, unsigned key)
     return (to->said >> key & 1) != 0;
 }
 
+/* Of a schedule or a clip alone. */
+static enum ps_err
+no_key(const char *name, bool schedule, struct ps_error *e)
+{
+    unsigned first = schedule ? BY : LIMIT, last = schedule ? FLOOR : LIMIT;
+    struct nearest nearest = nearest_to(name);
+    char all[128], meant[NEAREST_TEXT_MAX];
+
+    for (unsigned key = first; key <= last; key++)
+        nearest_offer(&nearest, key_name(key));
+    optimizer_text_list(&words[first - SCHEDULE], last - first + 1, all, sizeof all);
+    return ps_fail(e, PS_ERR_INVALID, "\"%s\" is not a key of a %s: %s%s", name, schedule ? "schedule" : "clip", all,
+                   nearest_text(&nearest, "", meant));
+}
+
 static enum ps_err
 read_key(struct optimizer_text_target *to, const char *name, const char *value, struct ps_error *e)
 {
@@ -226,8 +246,9 @@ read_key(struct optimizer_text_target *to, const char *name, const char *value, 
     if (to->clip != NULL && (key == CLIP || key == LIMIT))
         return clip_key(to->clip, key, value, e);
     if (to->optimizer == NULL)
-        return ps_fail(e, PS_ERR_INVALID, "\"%s\" is not a key of a %s", name,
-                       to->schedule != NULL ? "schedule: by, begin, warmup, steps, factor, floor" : "clip: limit");
+        return no_key(name, to->schedule != NULL, e);
+    if (key == KEYS)
+        return no_parameter(to->optimizer, name, e);
     if ((err = read_number(name, value, &number, e)) != PS_OK)
         return err;
     return ps_optimizer_set(to->optimizer, name, number, e);

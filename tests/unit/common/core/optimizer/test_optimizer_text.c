@@ -128,10 +128,16 @@ START_TEST(mistakes_are_named_and_change_nothing)
         {"adma", "ftrl; did you mean adam?"},
         {"adam:schedule=spiral", "schedule \"spiral\" is not one of constant, step, exponential, cosine, linear"},
         {"adam:schedule=cosine", "schedule: steps must be at least 1"},
+        {"adam:schedule=cosine,steps=0", "steps: \"0\" is not a whole number from 1 to 18446744073709551615"},
+        {"adam:warmpu=5", "; did you mean warmup?"},
+        {"adam:schedul=cosine", "; did you mean schedule?"},
         {"adam:by=luck", "by \"luck\" is not one of version, clock"},
         {"adam:warmup=-1", "warmup: \"-1\" is not a whole number"},
         {"adam:steps=1e3", "steps: \"1e3\" is not a whole number"},
-        {"adam:steps=99999999999999999999", "steps: \"99999999999999999999\" is not a whole number"},
+        {"adam:steps=99999999999999999999",
+         "steps: \"99999999999999999999\" is not a whole number from 1 to 18446744073709551615"},
+        {"adam:warmup=99999999999999999999", "warmup: \"99999999999999999999\" is not a whole number from 0 to"},
+        {"adam:warmup=5,begin=99999999999999999999", "nor now, and a whole number is at most 18446744073709551615"},
         {"adam:clip=hair", "clip \"hair\" is not one of none, value, block_norm, given_norm"},
         {"adam:clip=value", "clip: limit must be greater than 0"},
         {"ftrl:schedule=linear,steps=5", "optimizer ftrl takes no schedule"},
@@ -171,6 +177,10 @@ START_TEST(schedules_and_clips_are_read_alone)
     ck_assert_str_eq(e.text, "schedule is given twice");
     ck_assert_int_eq(ps_schedule_parse("linear:beta1=5,steps=20", &s, &e), PS_ERR_INVALID);
     ck_assert_str_eq(e.text, "\"beta1\" is not a key of a schedule: by, begin, warmup, steps, factor, floor");
+    ck_assert_int_eq(ps_schedule_parse("linear:stpes=20", &s, &e), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(e.text, "warmup, steps, factor, floor; did you mean steps?"));
+    ck_assert_int_eq(ps_clip_parse("value:limt=5", &c, &e), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(e.text, "clip: limit; did you mean limit?"));
     ck_assert_int_eq(ps_schedule_parse("linear:steps=20,floor=inf", &s, &e), PS_ERR_INVALID);
     ck_assert_int_eq(ps_clip_parse("value:steps=5", &c, &e), PS_ERR_INVALID);
     ck_assert_str_eq(e.text, "\"steps\" is not a key of a clip: limit");
