@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/strategy/strategy.h"
+#include "common/core/base/comma_list.h"
 #include "common/core/codec/codec.h"
 #include "common/core/wire/wire_text.h"
 
@@ -43,17 +44,6 @@ find_row(const char *name)
         if (strcmp(rows[i].name, name) == 0)
             return &rows[i];
     return NULL;
-}
-
-/* Devices between commas; none is empty. */
-static uint32_t
-count_devices(const char *devices)
-{
-    uint32_t n = 1;
-
-    for (const char *c = devices; *c != '\0'; c++)
-        n += *c == ',';
-    return n;
 }
 
 static enum ps_err
@@ -139,7 +129,7 @@ fill_in(ps_strategy *s, struct ps_error *e)
 
     if (o->devices == NULL || o->devices[0] == '\0')
         o->devices = "cpu";
-    devices = count_devices(o->devices);
+    devices = comma_list_len(o->devices);
     if (!(s->ops->traits & STRATEGY_THREADS) && devices > 1)
         return ps_fail(e, PS_ERR_INVALID, "%s computes on one device, not on \"%.64s\"", s->name, o->devices);
     if (devices > PS_STRATEGY_REPLICAS_MAX)

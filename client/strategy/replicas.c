@@ -7,6 +7,7 @@
 #include "client/strategy/device_resident.h"
 #include "client/strategy/replica_threads.h"
 #include "client/strategy/strategy.h"
+#include "common/core/base/comma_list.h"
 #include "common/core/optimizer/optimizer.h"
 
 #define SLICE_ALIGN ((uint64_t)16) /* floats: a cache line */
@@ -18,15 +19,9 @@ static void
 device_name(const char *list, uint32_t i, char *name, size_t size)
 {
     const char *at = list;
-    size_t len;
 
-    while (i-- > 0) {
-        at += strcspn(at, ",");
-        at = *at == ',' ? at + 1 : list;
-    }
-    len = MIN(strcspn(at, ","), size - 1);
-    memcpy(name, at, len);
-    name[len] = '\0';
+    for (i = i % comma_list_len(list) + 1; i > 0; i--)
+        (void)comma_list_next(&at, name, size);
 }
 
 static enum ps_err

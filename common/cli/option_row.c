@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/comma_list.h"
 #include "common/core/base/nearest.h"
 #include "common/core/base/number.h"
 #include "common/core/base/units.h"
@@ -194,26 +195,33 @@ option_store_list(const struct value *v, struct option_list *out)
     return PS_OK;
 }
 
+static enum ps_err
+option_check_address(const struct value *v, const char *text)
+{
+    struct address address;
+    struct ps_error why;
+
+    if (address_parse(text, &address, &why) != PS_OK)
+        return ps_fail(v->e, PS_ERR_INVALID, "%s: %s", v->called, why.text);
+    return PS_OK;
+}
+
 /* Each of a list separated by commas. */
 static enum ps_err
 option_check_addresses(const struct value *v)
 {
-    char one[ADDRESS_MAX];
-    struct address address;
-    struct ps_error why;
+    char one[ADDRESS_MAX + 1];
+    enum ps_err err = PS_OK;
 
     if (option_choose(v->option, v->text) != NULL)
         return PS_OK;
-    for (const char *at = v->text;; at++) {
-        size_t n = v->option->kind == OPTION_ADDRESSES ? strcspn(at, ",") : strlen(at);
-
-        snprintf(one, sizeof one, "%.*s", (int)MIN(n, sizeof one - 1), at);
-        if (address_parse(one, &address, &why) != PS_OK)
-            return ps_fail(v->e, PS_ERR_INVALID, "%s: %s", v->called, why.text);
-        at += n;
-        if (*at == '\0')
-            return PS_OK;
-    }
+    if (v->option->kind == OPTION_ADDRESS)
+        return option_check_address(v, v->text);
+    for (const char *at = v->text; err == PS_OK && comma_list_next(&at, one, sizeof one);)
+        err = *one != '\0'
+                  ? option_check_address(v, one)
+                  : ps_fail(v->e, PS_ERR_INVALID, "%s: an address is missing before or after a comma", v->called);
+    return err;
 }
 
 static enum ps_err

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/core/base/comma_list.h"
 #include "common/net/sockname.h"
 #include "server/access/keyring_file.h"
 
@@ -58,18 +59,21 @@ add_user(struct access_policy *g, char *text, struct ps_error *e)
 static enum ps_err
 take_users(struct access_policy *g, const char *list, struct ps_error *e)
 {
-    char *copy, *save = NULL;
     enum ps_err err = PS_OK;
+    size_t size;
+    char *user;
 
     if (list == NULL)
         return PS_OK;
-    if ((copy = strdup(list)) == NULL)
+    size = strlen(list) + 1;
+    if ((user = malloc(size)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
-    for (char *at = strtok_r(copy, ",", &save); at != NULL && err == PS_OK; at = strtok_r(NULL, ",", &save))
-        err = add_user(g, at, e);
+    while (err == PS_OK && comma_list_next(&list, user, size))
+        if (*user != '\0')
+            err = add_user(g, user, e);
     if (err == PS_OK && g->users_len == 0)
         err = ps_fail(e, PS_ERR_CONFIG, "--unix-users: there is no user in it");
-    free(copy);
+    free(user);
     return err;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/core/base/comma_list.h"
 #include "common/net/sockname.h"
 #include "server/access/access_policy.h"
 #include "server/daemon/peer.h"
@@ -280,18 +281,14 @@ enum ps_err
 listeners_open(struct daemon *d, struct ps_error *e)
 {
     char one[ADDRESS_MAX];
+    const char *at = d->options->listen;
     enum ps_err err;
 
     if ((err = listen_all_activated(d, e)) != PS_OK)
         return err;
-    for (const char *at = d->options->listen; *at != '\0' && strcmp(at, "none") != 0;) {
-        size_t n = strcspn(at, ",");
-
-        snprintf(one, sizeof one, "%.*s", (int)n, at);
-        if ((err = listen_one(d, one, e)) != PS_OK)
+    while (strcmp(d->options->listen, "none") != 0 && comma_list_next(&at, one, sizeof one))
+        if (*one != '\0' && (err = listen_one(d, one, e)) != PS_OK)
             return err;
-        at += n + (at[n] == ',');
-    }
     if (d->options->unix_path == NULL || socket_activation_has(d->activated, true))
         return PS_OK;
     return listen_unix(d, d->options->unix_path, e);

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "common/core/base/comma_list.h"
 #include "common/core/cluster/address.h"
 
 /* The page loads nothing from other sites, runs no inline code, and is shown in no frame of another site. */
@@ -49,21 +50,13 @@ http_pages_add(struct http_pages *p, const char *text, bool tls, struct ps_error
 static enum ps_err
 http_pages_split(struct http_pages *p, const char *list, bool tls, struct ps_error *e)
 {
-    size_t most = 1;
+    char entry[ADDRESS_MAX + 1];
     enum ps_err err = PS_OK;
-    char *copy, *rest;
 
-    for (const char *c = list; *c != '\0'; c++)
-        most += *c == ',';
-    p->origins = calloc(most, sizeof p->origins[0]);
-    rest = copy = strdup(list);
-    if (p->origins == NULL || copy == NULL) {
-        free(copy);
+    if ((p->origins = calloc(comma_list_len(list), sizeof p->origins[0])) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
-    }
-    while (err == PS_OK && rest != NULL)
-        err = http_pages_add(p, strsep(&rest, ","), tls, e);
-    free(copy);
+    while (err == PS_OK && comma_list_next(&list, entry, sizeof entry))
+        err = http_pages_add(p, entry, tls, e);
     return err;
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/core/base/comma_list.h"
 #include "common/core/cluster/address.h"
 #include "common/core/cluster/tfconfig.h"
 #include "server/process/options.h"
@@ -56,16 +57,14 @@ count_here(const struct tf_addresses *ps, const struct address *own)
 static bool
 is_local_only(const char *listen)
 {
-    char text[ADDRESS_MAX];
+    char text[ADDRESS_MAX + 1];
     struct address a;
     struct ps_error e;
 
-    for (size_t n; *listen != '\0'; listen += n + (listen[n] == ',')) {
-        n = strcspn(listen, ",");
-        snprintf(text, sizeof text, "%.*s", (int)MIN(n, sizeof text - 1), listen);
-        if (strcmp(text, "none") != 0 && (address_parse(text, &a, &e) != PS_OK || !(a.is_unix || is_loopback(a.host))))
+    while (comma_list_next(&listen, text, sizeof text))
+        if (*text != '\0' && strcmp(text, "none") != 0 &&
+            (address_parse(text, &a, &e) != PS_OK || !(a.is_unix || is_loopback(a.host))))
             return false;
-    }
     return true;
 }
 
@@ -74,20 +73,18 @@ static enum ps_err
 place_http(struct options *o, struct ps_error *e)
 {
     const char *entry = o->http_shards;
-    char text[ADDRESS_MAX];
-    uint64_t len = 1;
+    char text[ADDRESS_MAX + 1];
+    uint64_t len;
 
     if (entry == NULL)
         return PS_OK;
-    for (const char *c = entry; *c != '\0'; c++)
-        len += *c == ',';
+    len = comma_list_len(entry);
     if (len != o->shards)
         return ps_fail(e, PS_ERR_CONFIG,
                        "--http-shards lists %" PRIu64 " addresses, and the cluster has %" PRIu64 " shards", len,
                        o->shards);
-    for (uint64_t i = 0; i < o->shard; i++)
-        entry += strcspn(entry, ",") + 1;
-    snprintf(text, sizeof text, "%.*s", (int)MIN(strcspn(entry, ","), sizeof text - 1), entry);
+    for (uint64_t i = 0; i <= o->shard; i++)
+        (void)comma_list_next(&entry, text, sizeof text);
     return options_given(o, "http") ? PS_OK : set_named(o, "--http-shards", "http", text, e);
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/comma_list.h"
+
 /* ---- tasks ---- */
 
 static struct assigned_task *
@@ -58,20 +60,6 @@ assign_hosts_local(struct host_assignment *d, enum tf_job job, int64_t n)
         (void)assign_hosts_add(d, job, i);
 }
 
-/* The i-th of a list separated by commas, in a buffer of its own. False after the last. */
-static bool
-assign_hosts_item(const char **list, char *out, size_t size)
-{
-    size_t len;
-
-    if (*list == NULL)
-        return false;
-    len = strcspn(*list, ",");
-    snprintf(out, size, "%.*s", (int)MIN(len, size - 1), *list);
-    *list = (*list)[len] == ',' ? *list + len + 1 : NULL;
-    return true;
-}
-
 /* One task for each entry of a list of addresses. */
 static enum ps_err
 assign_hosts_list(struct host_assignment *d, enum tf_job job, const char *option, const char *list, struct ps_error *e)
@@ -79,7 +67,7 @@ assign_hosts_list(struct host_assignment *d, enum tf_job job, const char *option
     char item[ADDRESS_MAX * 2], place[64];
     enum ps_err err = PS_OK;
 
-    for (uint32_t i = 0; err == PS_OK && assign_hosts_item(&list, item, sizeof item); i++) {
+    for (uint32_t i = 0; err == PS_OK && comma_list_next(&list, item, sizeof item); i++) {
         struct assigned_task *t = assign_hosts_add(d, job, i);
 
         snprintf(place, sizeof place, "%s[%u]", option, i);
@@ -101,7 +89,7 @@ assign_hosts_given(struct host_assignment *d, const char *list, struct ps_error 
     enum ps_err err = PS_OK;
 
     d->given = true;
-    for (uint32_t i = 0; err == PS_OK && assign_hosts_item(&list, item, sizeof item); i++) {
+    for (uint32_t i = 0; err == PS_OK && comma_list_next(&list, item, sizeof item); i++) {
         struct assigned_task *t = assign_hosts_add(d, TF_PS, i);
 
         if ((err = address_parse(item, &address, e)) != PS_OK)
@@ -138,7 +126,7 @@ assign_hosts_hosts(struct host_assignment *d, const struct psrun_options *s, str
     enum ps_err err = PS_OK;
     uint32_t n = 0;
 
-    for (; err == PS_OK && assign_hosts_item(&list, item, sizeof item); n++) {
+    for (; err == PS_OK && comma_list_next(&list, item, sizeof item); n++) {
         hosts = strlist_alloc(hosts, n + 1, sizeof *hosts);
         snprintf(place, sizeof place, "--hosts[%u]", n);
         err = host_spec_parse(place, item, &hosts[n], e);

@@ -79,6 +79,9 @@ address_parse(const char *text, struct address *out, struct ps_error *e)
         return ps_fail(e, PS_ERR_INVALID, "the address '%.32s...' is longer than %d bytes", text, ADDRESS_MAX - 1);
     if (strncmp(text, "unix:", 5) == 0)
         return address_parse_unix(text, out, e);
+    if (text[strcspn(text, " \t\r\n")] != '\0')
+        return ps_fail(e, PS_ERR_INVALID, "'%s' has a blank in it: " ADDRESS_FORMS ", several with commas between",
+                       text);
     if ((port = address_split(text, &host, &len)) == NULL)
         return ps_fail(e, PS_ERR_INVALID, "'%s' is not an address: " ADDRESS_FORMS, text);
     if (len == 0)

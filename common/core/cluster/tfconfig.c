@@ -10,7 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/core/base/comma_list.h"
 #include "common/core/base/file_kind.h"
+#include "common/core/base/nearest.h"
 #include "common/core/base/utf8.h"
 #include "common/core/cluster/address.h"
 
@@ -37,6 +39,17 @@ tf_job_find(const char *name)
     while (job < TF_JOBS && strcmp(tf_job_names[job], name) != 0)
         job++;
     return job;
+}
+
+/* "; did you mean worker?" or "". */
+static const char *
+tf_job_meant(const char *name, char out[NEAREST_TEXT_MAX])
+{
+    struct nearest nearest = nearest_to(name);
+
+    for (enum tf_job job = 0; job < TF_JOBS; job++)
+        nearest_offer(&nearest, tf_job_names[job]);
+    return nearest_text(&nearest, "", out);
 }
 
 static enum ps_err
@@ -81,6 +94,18 @@ tf_address_key(const struct address *a, const char *text, char *out, size_t size
     for (char *c = out; !a->is_unix && *c != '\0'; c++)
         if (*c >= 'A' && *c <= 'Z')
             *c = (char)(*c - 'A' + 'a');
+}
+
+/* Without blanks around it, as an entry of a list has none either; one that is too long stays too long. */
+static void
+tf_address_trim(const char *text, char out[ADDRESS_MAX + 1])
+{
+    size_t n;
+
+    text += strspn(text, " \t\r\n");
+    for (n = strlen(text); n > 0 && strchr(" \t\r\n", text[n - 1]) != NULL; n--)
+        ;
+    snprintf(out, ADDRESS_MAX + 1, "%.*s", (int)MIN(n, (size_t)ADDRESS_MAX), text);
 }
 
 /* The address behind a scheme, which a host of the scheme's name does not have. */
@@ -177,12 +202,13 @@ static enum ps_err
 tf_parse_item(enum tf_job job, uint64_t index, const json_t *item, json_t *seen, struct tf_config *out,
               struct ps_error *e)
 {
-    char place[TF_PLACE_MAX];
+    char place[TF_PLACE_MAX], text[ADDRESS_MAX + 1];
 
     snprintf(place, sizeof place, "TF_CONFIG: cluster.%s[%llu]", tf_job_names[job], (unsigned long long)index);
     if (!json_is_string(item))
         return ps_fail(e, PS_ERR_CONFIG, "%s: expected an address such as \"host:port\", got %s", place, tf_kind(item));
-    return tf_addresses_put(&out->jobs[job], index, seen, tf_address_bare(json_string_value(item)), place, e);
+    tf_address_trim(json_string_value(item), text);
+    return tf_addresses_put(&out->jobs[job], index, seen, tf_address_bare(text), place, e);
 }
 
 /* {"0": "host:port", "2": ...} */
@@ -243,6 +269,7 @@ tf_check_whole(const struct tf_config *c, enum tf_job job, struct ps_error *e)
 static enum ps_err
 tf_parse_cluster(json_t *cluster, struct tf_config *out, struct ps_error *e)
 {
+    char meant[NEAREST_TEXT_MAX];
     json_t *seen, *addresses;
     enum ps_err err = PS_OK;
     const char *name;
@@ -259,7 +286,8 @@ tf_parse_cluster(json_t *cluster, struct tf_config *out, struct ps_error *e)
 
         if (job == TF_JOBS)
             err = ps_fail(e, PS_ERR_CONFIG,
-                          "TF_CONFIG: cluster.%.64s: unknown job; the jobs are chief, worker, ps, evaluator", name);
+                          "TF_CONFIG: cluster.%.64s: unknown job; the jobs are chief, worker, ps, evaluator%s", name,
+                          tf_job_meant(name, meant));
         else
             err = tf_parse_job(job, addresses, seen, out, e);
         if (err != PS_OK)
@@ -283,6 +311,7 @@ static enum ps_err
 tf_parse_type(const json_t *type, struct tf_config *out, struct ps_error *e)
 {
     const char *name = json_string_value(type);
+    char meant[NEAREST_TEXT_MAX];
 
     if (type == NULL)
         return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.type: missing");
@@ -291,7 +320,8 @@ tf_parse_type(const json_t *type, struct tf_config *out, struct ps_error *e)
     out->type = strcmp(name, TF_MASTER) == 0 && out->jobs[TF_CHIEF].len > 0 ? TF_CHIEF : tf_job_find(name);
     if (out->type == TF_JOBS)
         return ps_fail(e, PS_ERR_CONFIG,
-                       "TF_CONFIG: task.type: unknown job '%.64s'; the jobs are chief, worker, ps, evaluator", name);
+                       "TF_CONFIG: task.type: unknown job '%.64s'; the jobs are chief, worker, ps, evaluator%s", name,
+                       tf_job_meant(name, meant));
     return PS_OK;
 }
 
@@ -414,15 +444,15 @@ tf_config_parse_cluster(const char *text, struct tf_config *out, bool *task, str
 enum ps_err
 tf_config_parse_list(const char *source, const char *list, struct tf_config *out, struct ps_error *e)
 {
-    char place[TF_PLACE_MAX];
+    char place[TF_PLACE_MAX], item[ADDRESS_MAX + 1];
     enum ps_err err = PS_OK;
-    char *copy = strdup(list), *next = copy, *item;
+    const char *at = list;
     json_t *seen = json_object();
 
     *out = (struct tf_config){.type = TF_WORKER};
-    if (copy == NULL || seen == NULL)
+    if (seen == NULL)
         err = tf_nomem(e);
-    for (size_t i = 0; err == PS_OK && (item = strsep(&next, ",")) != NULL; i++) {
+    for (size_t i = 0; err == PS_OK && comma_list_next(&at, item, sizeof item); i++) {
         snprintf(place, sizeof place, "%s[%zu]", source, i);
         if (*item == '\0')
             err = ps_fail(e, PS_ERR_CONFIG, "%s: an address is missing", place);
@@ -430,7 +460,6 @@ tf_config_parse_list(const char *source, const char *list, struct tf_config *out
             err = tf_addresses_put(&out->jobs[TF_PS], i, seen, item, place, e);
     }
     json_decref(seen);
-    free(copy);
     return err;
 }
 

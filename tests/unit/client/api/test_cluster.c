@@ -205,7 +205,7 @@ START_TEST(a_value_may_have_the_line_end_of_the_file_that_it_is_from)
     struct ps_error e;
 
     clear_environment();
-    setenv("PSD_SHARDS", "127.0.0.1:1,127.0.0.1:2\n", 1);
+    setenv("PSD_SHARDS", "127.0.0.1:1, 127.0.0.1:2\n", 1);
     setenv("PSD_WORKERS", "3\r\n", 1);
     setenv("PSD_TASK", "2 \n", 1);
     setenv("PSD_CLUSTER", "lab\n", 1);

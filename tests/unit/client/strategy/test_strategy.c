@@ -354,7 +354,7 @@ START_TEST(what_does_not_fit_is_refused_and_named)
     o = strategy_usual(65, BATCH);
     assert_fails(PS_ERR_INVALID, "65 replicas", strategy_opens("mirrored", o));
     o = strategy_usual(1, BATCH);
-    o.devices = "cpu,cpu";
+    o.devices = "cpu, cpu";
     assert_fails(PS_ERR_INVALID, "1 replicas on 2 devices", strategy_opens("mirrored", o));
     assert_fails(PS_ERR_INVALID, "one device", strategy_opens("one_device", o));
     o.replicas = 0;

@@ -68,7 +68,7 @@ access_policy_decision(long uid, enum role *role)
 #define TCP        (-1L)
 #define STRANGER   123456L
 #define TOKENS     "a:train:" SECRET "\nb:read:" SECRET "\n"
-#define LISTED     "123457:read,123458"
+#define LISTED     "123457:read, 123458"
 #define LISTED_UID 123457L
 
 static const struct {

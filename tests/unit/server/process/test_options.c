@@ -116,6 +116,11 @@ START_TEST(listen_may_be_given_again)
 {
     OK(PARSE("--listen=127.0.0.1:1,unix:/a", "--listen", "[::1]:2"));
     ck_assert_str_eq(o.listen, "127.0.0.1:1,unix:/a,[::1]:2");
+    OK(PARSE("--listen", "127.0.0.1:1, unix:/a"));
+    REFUSED(PARSE("--listen", "127.0.0.1:1, ,unix:/a"));
+    SAYS("--listen: an address is missing before or after a comma");
+    REFUSED(PARSE("--listen", "127.0.0.1:1 unix:/a"));
+    SAYS("has a blank in it");
 }
 END_TEST
 

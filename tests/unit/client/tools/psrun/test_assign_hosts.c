@@ -95,19 +95,19 @@ START_TEST(shards_that_run_already_are_only_named)
     struct host_assignment d;
     bool use;
 
-    s.ps = "b:7420,[::1]:7421,unix:/run/psd/sock";
+    s.ps = "b:7420, [::1]:7421,unix:/run/psd/sock";
     s.workers = 2;
     deal_is(&s, NULL, "shard 0 b:7420; shard 1 [::1]:7421; shard 2 unix:/run/psd/sock; worker 0 ; worker 1 ");
     ck_assert_int_eq(assign_hosts_all(&s, NULL, "here.lab", &d, NULL), PS_OK);
     ck_assert(d.given && !d.remote);
     assign_hosts_finish(&d);
     deal_fails(&s, "{\"cluster\": {\"ps\": [\"b:1\"]}}", "no chief and no worker");
-    s.hosts = "c,d";
+    s.hosts = "c, d";
     deal_fails(&s, NULL, "shard 1 is at '[::1]:7421', where d cannot reach it");
     s.ps = "b:7420";
     deal_is(&s, NULL, "shard 0 b:7420; worker 0@c c:2222; worker 1@d d:2222");
     s.hosts = NULL;
-    s.worker_hosts = "c:1,here:2";
+    s.worker_hosts = "c:1, here:2";
     deal_is(&s, NULL, "shard 0 b:7420; worker 0@c c:1; worker 1 here:2");
     s.ps = "b:0";
     deal_fails(&s, NULL, "--ps[0]: 'b:0' has port 0");

@@ -137,6 +137,9 @@ static const char *const bad[][2] = {
     {"{}", "TF_CONFIG: cluster: missing"},
     {"{\"cluster\": []" TASK, "TF_CONFIG: cluster: expected an object, got a list"},
     {"{\"cluster\": {\"wroker\": [\"w:1\"]}" TASK, "TF_CONFIG: cluster.wroker: unknown job"},
+    {"{\"cluster\": {\"wroker\": [\"w:1\"]}" TASK, "evaluator; did you mean worker?"},
+    {CLUSTER ", \"task\": {\"type\": \"wroker\", \"index\": 0}}", "evaluator; did you mean worker?"},
+    {"{\"cluster\": {\"ps\": [\"p:1 p:2\"]}" TASK, "TF_CONFIG: cluster.ps[0]: 'p:1 p:2' has a blank in it"},
     {"{\"cluster\": {\"worker\": \"w:1\"}" TASK,
      "TF_CONFIG: cluster.worker: expected a list of addresses, got a string"},
     {"{\"cluster\": {\"worker\": {\"a\": \"w:1\"}}" TASK, "TF_CONFIG: cluster.worker: 'a' is not an index"},
@@ -292,6 +295,18 @@ START_TEST(a_list_names_its_source_and_place)
     ck_assert_int_eq(tf_config_parse_list("PSD_SHARDS", "a:1,unix:/x,[::1]:3", &c, NULL), PS_OK);
     ck_assert_uint_eq(c.jobs[TF_PS].len, 3);
     ck_assert_str_eq(c.jobs[TF_PS].text[2], "[::1]:3");
+    tf_config_finish(&c);
+    ck_assert_int_eq(tf_config_parse_list("PSD_SHARDS", " a:1, b:2,\n\tunix:/a b \n", &c, NULL), PS_OK);
+    ck_assert_uint_eq(c.jobs[TF_PS].len, 3);
+    ck_assert_str_eq(c.jobs[TF_PS].text[0], "a:1");
+    ck_assert_str_eq(c.jobs[TF_PS].text[1], "b:2");
+    ck_assert_str_eq(c.jobs[TF_PS].text[2], "unix:/a b");
+    tf_config_finish(&c);
+    ck_assert_int_eq(tf_config_parse_list("PSD_SHARDS", "a:1 b:2", &c, &e), PS_ERR_CONFIG);
+    ck_assert(strstr(e.text, "PSD_SHARDS[0]: 'a:1 b:2' has a blank in it") != NULL);
+    tf_config_finish(&c);
+    ck_assert_int_eq(tf_config_parse_list("PSD_SHARDS", "a:1, ,b:2", &c, &e), PS_ERR_CONFIG);
+    ck_assert(strstr(e.text, "PSD_SHARDS[1]: an address is missing") != NULL);
     tf_config_finish(&c);
     ck_assert_int_eq(tf_config_parse_list("PSD_SHARDS", "a:1,b", &c, &e), PS_ERR_CONFIG);
     ck_assert(strstr(e.text, "PSD_SHARDS[1]: 'b'") != NULL);
