@@ -379,6 +379,8 @@ option_text(const struct option *o, const char *command, char text[OPTION_TEXT_M
     text_add(text, o->help, "");
     if (usual != NULL)
         text_note(text, &any, "default ", usual);
+    if (option_units(o->kind) != NULL)
+        text_note(text, &any, "without a unit: ", option_bare_is(o->kind));
     if (o->traits & OPTION_RELOADS)
         text_note(text, &any, "read again on SIGHUP", "");
     if (o->kind == OPTION_LIST || (o->traits & OPTION_REPEATS))

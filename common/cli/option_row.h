@@ -91,7 +91,7 @@ bool option_is_for(const struct option *o, const char *command);
 const char *option_form(const struct option *o, char text[OPTION_FORM_MAX]);
 
 /* The option's description: the subcommands that it is for, unless this is the help of one, help, and "(default 5s;
- * read again on SIGHUP)". Into text. */
+ * without a unit: milliseconds; read again on SIGHUP)". Into text. */
 #define OPTION_TEXT_MAX 2048
 const char *option_text(const struct option *o, const char *command, char text[OPTION_TEXT_MAX]);
 

@@ -9,6 +9,7 @@
 #define FIELD(field) .offset = offsetof(struct options, field)
 
 #define SAVE_TIME_MAX (INT64_C(1000) * 3600 * 24 * 365)
+#define WAIT_MS_MIN   100 /* a number alone below it was meant in seconds */
 
 static const struct option_choice no_address[] = {{"none", 0}, {NULL, 0}};
 
@@ -293,16 +294,16 @@ static const struct option table[] = {
      .kind = OPTION_MS,
      .argument = "TIME",
      .fallback = "5s",
-     .min = 1,
+     .min = WAIT_MS_MIN,
      .max = WIRE_LEASE_MS_MAX,
      .traits = OPTION_RELOADS,
      FIELD(grace_ms),
-     .help = "between a worker's lost connection and its lapse, in ms or with ms, s, m, h"},
+     .help = "between a worker's lost connection and its lapse"},
     {.name = "hello-timeout",
      .kind = OPTION_MS,
      .argument = "TIME",
      .fallback = "10s",
-     .min = 1,
+     .min = WAIT_MS_MIN,
      .max = WIRE_LEASE_MS_MAX,
      FIELD(hello_ms),
      .help = "a connection that has sent no hello by then is closed; a TLS handshake has as long before that"},

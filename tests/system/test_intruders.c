@@ -269,7 +269,7 @@ START_TEST(who_says_nothing_is_sent_away)
     struct intruders_hand h;
     struct probe p;
 
-    START("--hello-timeout", "50ms");
+    START("--hello-timeout", "100ms");
     p = intruders_intruder(shards.addresses);
     ck_assert_int_ge(recv(p.fd, (uint8_t[1]){0}, 1, MSG_PEEK), 1);
     intruders_hears(&p, PS_ERR_TIMEOUT);

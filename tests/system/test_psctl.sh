@@ -504,6 +504,10 @@ usage "two questions are refused" "unexpected 'stats'" status stats
 usage "a bad address is refused with its place" 'shards\[1\]' status --shards 127.0.0.1:1,nonsense
 usage "an option that the question does not take is refused" "--count is not for status" status --count 3
 usage "a time that is no number is refused" "--timeout" status --timeout soon
+usage "so is one that was meant in seconds" \
+  "--timeout: expected a time from 100ms to 1d, got '5', which without a unit is milliseconds (units: ms, s" status --timeout 5
+usage "nothing is measured in no time" "--seconds: expected a time from 1ms to 1d, got '0'" bench --seconds 0
+usage "and nothing ends in none" "--seconds: expected a time from 1ms" trace --seconds 0
 usage "--check goes alone" "--check goes with neither" status --check --json
 usage "a watch that is no time is refused" "--watch" status --watch=soon
 usage "evict needs a worker" "expected one worker's number" evict
@@ -527,7 +531,7 @@ export TF_CONFIG='{"cluster": '
 usage "a TF_CONFIG that is no JSON is refused with its place" "TF_CONFIG:1:" status
 unset TF_CONFIG
 psctl --help
-[ "$status" -eq 0 ] && says out 'blocked' && says out '--timeout MS'
+[ "$status" -eq 0 ] && says out 'blocked' && says out '--timeout TIME'
 ok $? "--help lists questions and options"
 psctl set --help && mv "$work/out" "$work/help"
 psctl help set

@@ -166,14 +166,14 @@ static const struct option psctl_options[] = {
          "drain: all shards; top: also jobs that are over, whose workers have all finished: they come last, dimmed"},
     {.name = "timeout",
      .kind = OPTION_MS,
-     .argument = "MS",
+     .argument = "TIME",
      .fallback = "5s",
      .usual =
          "5s; for the work of save, checkpoint, restore and import, and for wait 10m, of export 10m for each variable",
-     .min = 1,
+     .min = 100,
      .max = 24 * 3600 * 1000,
      .offset = FIELD(timeout_ms),
-     .help = "how long to wait for a shard, in milliseconds or with ms, s, m; one that refuses the connection is not "
+     .help = "how long to wait for a shard; one that refuses the connection is not "
              "waited for, but with wait, and one that is lost in the middle of such work only for 5s, in a restore or "
              "import for a minute, or for this"},
     {.name = "name",
@@ -302,6 +302,7 @@ static const struct option psctl_options[] = {
     {.name = "seconds",
      .kind = OPTION_SECONDS,
      .argument = "N",
+     .min = 1,
      .max = 24 * 3600 * 1000,
      .usual = "all that was kept; bench: 10s",
      .offset = FIELD(seconds_ms),

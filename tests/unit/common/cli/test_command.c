@@ -456,9 +456,11 @@ START_TEST(help_lists_every_option_with_its_default)
         command_holds(text, option);
         command_holds(text, table[i].help);
     }
-    command_holds(text, "how long (default 1.5)\n");
+    command_holds(text, "how long (default 1.5; without a unit: seconds)\n");
     command_holds(text, "  --again[=SECONDS] ");
-    command_holds(text, "how long then (default 5s; read again on SIGHUP)\n");
+    command_holds(text, "how long then (default 5s; without a unit: milliseconds; read again on");
+    command_holds(text, "how large (without a unit: bytes)\n");
+    command_holds(text, "how long, busy (without a unit: microseconds)\n");
     command_holds(text, "how many at least (default none)\n");
     command_holds(text, "variables (may be given many times)\n");
     command_holds(text, "\n\nTimes:\n  --wait TIME");
@@ -522,7 +524,7 @@ START_TEST(the_man_page_has_all_that_help_has)
             at += snprintf(option + at, sizeof option - (size_t)at, *name == '-' ? "\\-" : "%c", *name);
         command_holds(text, option);
     }
-    command_holds(text, "\n.SS Times\n.TP\n\\fB\\-\\-wait\\fR \\fITIME\\fR\nhow long (default 1.5)\n");
+    command_holds(text, "\n.SS Times\n.TP\n\\fB\\-\\-wait\\fR \\fITIME\\fR\nhow long (default 1.5; without a unit: seconds)\n");
     command_holds(text, "\nfor list, show: say less\n");
     command_holds(text, "\n.SH EXIT STATUS\n.TP\n\\fB0\\fR\nit went well\n");
     command_holds(text, "\n.SH SEE ALSO\nothers(1)\n");
