@@ -178,8 +178,10 @@ size_of(int fd, const char *file, uint64_t *bytes, struct ps_error *e)
 
     if (fstat(fd, &st) != 0)
         return file_failed(e, "look at", file);
+    if (S_ISDIR(st.st_mode))
+        return ps_fail(e, PS_ERR_DATA, "%s: it is a directory, where a file is expected", file);
     if (!S_ISREG(st.st_mode))
-        return ps_fail(e, PS_ERR_DATA, "%s: it is no file", file);
+        return ps_fail(e, PS_ERR_DATA, "%s: it is no regular file", file);
     *bytes = (uint64_t)st.st_size;
     return PS_OK;
 }
@@ -193,8 +195,12 @@ checkpoint_header_read(int fd, const char *file, struct safetensors *out, struct
     void *head;
 
     *out = (struct safetensors){0};
-    if ((err = size_of(fd, file, &file_bytes, e)) != PS_OK ||
-        (err = checkpoint_read(fd, file, first, sizeof first, 0, e)) != PS_OK ||
+    if ((err = size_of(fd, file, &file_bytes, e)) != PS_OK)
+        return err;
+    if (file_bytes < sizeof first)
+        return ps_fail(e, PS_ERR_DATA, "%s: it is no safetensors file: it has %" PRIu64 " bytes, and no header", file,
+                       file_bytes);
+    if ((err = checkpoint_read(fd, file, first, sizeof first, 0, e)) != PS_OK ||
         (err = safetensors_head_bytes(file, first, file_bytes, &bytes, e)) != PS_OK)
         return err;
     if ((head = malloc(bytes)) == NULL)

@@ -190,6 +190,38 @@ psctl import --job digits "$work/model.safetensors.index.json"
 [ "$status" -eq 3 ] && says err 'it is JSON and no safetensors file: an index of several files names them'
 ok $? "an index of several files is said to be one"
 
+printf 'name,age\nada,36\n' >"$work/people.csv"
+psctl import --job digits "$work/people.csv"
+[ "$status" -eq 3 ] && says err "people.csv: it is no safetensors file: it begins with the text 'name,age'"
+ok $? "so is a text"
+printf 'hi\n' >"$work/short"
+psctl import --job digits "$work/short"
+[ "$status" -eq 3 ] && says err "short: it is no safetensors file: it has 3 bytes, and no header"
+ok $? "and a file that is shorter than a header"
+psctl import --job digits "$work"
+[ "$status" -eq 3 ] && says err ": it is a directory, where a file is expected"
+ok $? "a directory is no file to import"
+
+# ---- trace: files that are none ----
+
+# no_trace SENTENCE STATUS TEXT FILE
+no_trace() {
+  psctl trace "$4"
+  [ "$status" -eq "$2" ] && says err "^psctl: $4$3" && ! grep -q -- ':-1' "$work/err"
+  ok $? "$1"
+}
+: >"$work/empty"
+printf '{"traceEvents": [\n}' >"$work/cut"
+gzip -c "$work/people.csv" >"$work/trace.gz"
+echo '{}' >"$work/object"
+no_trace "a trace that is not there is said without a line of it" 1 ": No such file or directory" "$work/none"
+no_trace "one that is a directory, too" 1 ": Is a directory" "$work"
+no_trace "an empty one is said to be that" 2 ": it is empty" "$work/empty"
+no_trace "a text is no JSON" 2 ":1:[0-9]*: it is no valid JSON" "$work/people.csv"
+no_trace "and where JSON goes wrong is said" 2 ":2:[0-9]*: it is no valid JSON" "$work/cut"
+no_trace "a compressed one is said to be that" 2 " is compressed with gzip: unpack it" "$work/trace.gz"
+no_trace "other JSON is no trace" 2 ": it is no trace of a worker or a shard of psd, as PSD_TRACE_FILE" "$work/object"
+
 # ---- bench ----
 
 psctl bench --seconds 0.2 --block 4KiB

@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/tools/psctl/psctl.h"
 #include "client/tools/psctl/trace_merge.h"
 #include "client/tools/psctl/trace_table.h"
+#include "common/core/base/file_kind.h"
+#include "common/system/input_file.h"
 #include "common/system/trace_file.h"
 
 /* ---- Shards ---- */
@@ -64,16 +67,47 @@ add_shard(struct trace_merge *o, const struct shard_answer *a, const struct trac
 
 /* ---- Files ---- */
 
+/* What is in a file that is no JSON; a line and a column are said where there are some. */
+static enum ps_err
+trace_refuse(const char *path, int fd, const json_error_t *where, struct ps_error *e)
+{
+    char first[16];
+    ssize_t n = pread(fd, first, sizeof first, 0);
+    enum ps_err err = file_kind_check_text(path, first, (size_t)MAX(n, (ssize_t)0), PS_ERR_DATA, e);
+
+    if (err != PS_OK)
+        return err;
+    if (n == 0)
+        return ps_fail(e, PS_ERR_DATA, "%s: it is empty", path);
+    if (where->line < 1)
+        return ps_fail(e, PS_ERR_DATA, "%s: it is no valid JSON: %s", path, where->text);
+    return ps_fail(e, PS_ERR_DATA, "%s:%d:%d: it is no valid JSON: %s", path, where->line, where->column, where->text);
+}
+
+static enum ps_err
+trace_load(const char *path, json_t **out, struct ps_error *e)
+{
+    enum ps_err err;
+    json_error_t where;
+    int fd;
+
+    *out = NULL;
+    if ((err = input_file_open(path, INPUT_FILE_WAIT_MS, &fd, e)) != PS_OK)
+        return err;
+    if ((*out = json_loadfd(fd, 0, &where)) == NULL)
+        err = trace_refuse(path, fd, &where, e);
+    close(fd);
+    return err;
+}
+
 static enum ps_err
 add_file(struct trace_merge *o, const char *path, struct ps_error *e)
 {
-    json_error_t where;
-    json_t *trace = json_load_file(path, 0, &where);
+    json_t *trace;
     enum ps_err err;
 
-    if (trace == NULL)
-        return ps_fail(e, json_error_code(&where) == json_error_cannot_open_file ? PS_ERR_IO : PS_ERR_DATA, "%s:%d: %s",
-                       path, where.line, where.text);
+    if ((err = trace_load(path, &trace, e)) != PS_OK)
+        return err;
     err = trace_merge_add_file(o, trace, path, e);
     json_decref(trace);
     return err;

@@ -173,7 +173,9 @@ trace_merge_add_file(struct trace_merge *o, const json_t *trace, const char *sou
     json_t *events;
 
     if (!trace_read_origin(trace, &origin) || !events_are_well(json_object_get(trace, "traceEvents")))
-        return ps_fail(e, PS_ERR_DATA, "%s: this is no trace of a worker or a shard of psd", source);
+        return ps_fail(
+            e, PS_ERR_DATA,
+            "%s: it is no trace of a worker or a shard of psd, as PSD_TRACE_FILE and psrun --trace write them", source);
     if ((events = json_deep_copy(json_object_get(trace, "traceEvents"))) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     trace_merge_add(o, events, &origin, source);

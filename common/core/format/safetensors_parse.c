@@ -10,6 +10,15 @@
 #include "common/core/base/file_kind.h"
 #include "common/core/format/json_walk.h"
 
+static bool
+is_plain_text(const uint8_t first[PREFIX])
+{
+    for (size_t i = 0; i < PREFIX; i++)
+        if ((first[i] < ' ' || first[i] > '~') && strchr("\t\r\n", first[i]) == NULL)
+            return false;
+    return memchr(first, '\0', PREFIX) == NULL;
+}
+
 /* The first 8 bytes are no length: what else is it? */
 static enum ps_err
 refuse_length(const char *file, const uint8_t first[8], uint64_t n, struct ps_error *e)
@@ -24,7 +33,12 @@ refuse_length(const char *file, const uint8_t first[8], uint64_t n, struct ps_er
             "%s: it is JSON and no safetensors file: an index of several files names them; take one after the "
             "other",
             file);
-    return ps_fail(e, PS_ERR_DATA, "%s: its first 8 bytes announce a header of %" PRIu64 " bytes; the limit is %ju",
+    if (is_plain_text(first))
+        return ps_fail(e, PS_ERR_DATA, "%s: it is no safetensors file: it begins with the text '%.*s'", file, PREFIX,
+                       (const char *)first);
+    return ps_fail(e, PS_ERR_DATA,
+                   "%s: it is no safetensors file: its first 8 bytes announce a header of %" PRIu64
+                   " bytes; the limit is %ju",
                    file, n, (uintmax_t)SAFETENSORS_HEAD_OWN_MAX);
 }
 
@@ -40,7 +54,8 @@ safetensors_head_bytes(const char *file, const uint8_t first[8], uint64_t file_b
         return refuse_length(file, first, n, e);
     if (file_bytes < PREFIX || n > file_bytes - PREFIX)
         return ps_fail(e, PS_ERR_DATA,
-                       "%s: its first 8 bytes announce a header of %" PRIu64 " bytes; the file has %" PRIu64 " in all",
+                       "%s: it is cut off, or no safetensors file: its first 8 bytes announce a header of %" PRIu64
+                       " bytes; the file has %" PRIu64 " in all",
                        file, n, file_bytes);
     *bytes = PREFIX + n;
     return PS_OK;
@@ -169,8 +184,8 @@ refuse_json(const struct safetensors_entry *x, const struct json_walk *w)
 {
     if (w->no_memory)
         return safetensors_no_memory(x->e);
-    return ps_fail(x->e, PS_ERR_DATA, "%s: its header is no valid JSON: at byte %zu: %s", x->file,
-                   PREFIX + json_walk_place(w), w->error);
+    return ps_fail(x->e, PS_ERR_DATA, "%s: it is no safetensors file: its header is no valid JSON: at byte %zu: %s",
+                   x->file, PREFIX + json_walk_place(w), w->error);
 }
 
 /* A name and what is said of it. */
@@ -225,7 +240,7 @@ refuse_begin(const struct safetensors_entry *x, struct json_walk w)
     json_decref(value);
     if (value == NULL || !json_walk_end(&w))
         return refuse_json(x, &w);
-    return ps_fail(x->e, PS_ERR_DATA, "%s: its header is no JSON object", x->file);
+    return ps_fail(x->e, PS_ERR_DATA, "%s: it is no safetensors file: its header is no JSON object", x->file);
 }
 
 enum ps_err
@@ -238,7 +253,8 @@ safetensors_parse(const char *file, struct span head, uint64_t file_bytes, struc
 
     *out = (struct safetensors){0};
     if (head.len < PREFIX)
-        return ps_fail(e, PS_ERR_DATA, "%s: it has %zu bytes, and no header", file, head.len);
+        return ps_fail(e, PS_ERR_DATA, "%s: it is no safetensors file: it has %zu bytes, and no header", file,
+                       head.len);
     if ((err = safetensors_head_bytes(file, head.data, file_bytes, &bytes, e)) != PS_OK)
         return err;
     ps_assert(bytes == head.len);

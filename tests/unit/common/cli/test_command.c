@@ -524,7 +524,8 @@ START_TEST(the_man_page_has_all_that_help_has)
             at += snprintf(option + at, sizeof option - (size_t)at, *name == '-' ? "\\-" : "%c", *name);
         command_holds(text, option);
     }
-    command_holds(text, "\n.SS Times\n.TP\n\\fB\\-\\-wait\\fR \\fITIME\\fR\nhow long (default 1.5; without a unit: seconds)\n");
+    command_holds(
+        text, "\n.SS Times\n.TP\n\\fB\\-\\-wait\\fR \\fITIME\\fR\nhow long (default 1.5; without a unit: seconds)\n");
     command_holds(text, "\nfor list, show: say less\n");
     command_holds(text, "\n.SH EXIT STATUS\n.TP\n\\fB0\\fR\nit went well\n");
     command_holds(text, "\n.SH SEE ALSO\nothers(1)\n");

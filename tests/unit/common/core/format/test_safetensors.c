@@ -109,7 +109,7 @@ static const struct {
     uint64_t values;
     const char *says;
 } bad[] = {
-    {"", 0, "w.safetensors: its header is no valid JSON"},
+    {"", 0, "w.safetensors: it is no safetensors file: its header is no valid JSON"},
     {"{\"w\":", 0, "no valid JSON"},
     {"[]", 0, "its header is no JSON object"},
     {W(F32(2, 0, 8)) "x", 8, "no valid JSON"},
@@ -205,7 +205,11 @@ START_TEST(another_kind_of_file_is_said)
         {"{\"metadata\": {}}", "w: it is JSON and no safetensors file: an index of several files names them"},
         {"PK\3\4......", "w: it is no safetensors file: it is a zip archive"},
         {"\x89HDF\r\n\x1a\n", "w: it is no safetensors file: it is an HDF5 file"},
-        {"\xff\xff\xff\xff\xff\xff\xff\xff", "w: its first 8 bytes announce a header of 18446744073709551615 bytes"},
+        {"\xff\xff\xff\xff\xff\xff\xff\xff",
+         "w: it is no safetensors file: its first 8 bytes announce a header of 18446744073709551615 bytes"},
+        {"name,age\n", "w: it is no safetensors file: it begins with the text 'name,age'"},
+        {"\1\0\0\1\0\0\0\0",
+         "w: it is cut off, or no safetensors file: its first 8 bytes announce a header of 16777217"},
     };
     struct ps_error e;
     uint64_t bytes;
