@@ -134,7 +134,7 @@ ok $? "to the last bit"
 psctl snapshot diff --slots "$work/kept" "$models/latest"
 is "0 0 of 20 tensors differ" "$status $(cat "$work/out")" "and snapshot diff finds no difference, without a shard"
 psctl save
-[ "$status" -eq 3 ] && says out 'has no durable environment'
+[ "$status" -eq 3 ] && says out 'has no durable directory to save to: psd --durable-dir gives it one'
 ok $? "without a durable directory save is refused"
 printf 'x' | dd of="$models/three/weights.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
 psctl restore "$models/three"

@@ -96,6 +96,12 @@ ok "$result" "--json prints one valid document for every question"
 psctl variables --top 1
 [ "$status" -eq 0 ] && has '^digits dense0/weights .* adam' && has '^and 3 more$' && ! has 'dense1'
 ok $? "variables --top shows the largest"
+psctl variables --variables dense0/wieghts
+[ "$status" -eq 3 ] && says err 'no variable has a name that fits "dense0/wieghts"; psctl variables lists those that there are; did you mean dense0/weights?'
+ok $? "a pattern that names nothing is refused, with the variable that was meant"
+psctl variables --job digits --variables 'x*' --json
+[ "$status" -eq 3 ] && says err 'no variable of job "digits" has a name that fits "x\*"' && says out '"code": "NOT_FOUND"'
+ok $? "in JSON, too"
 psctl variables --top 2 --by pushed --variables '*/bias' --json
 python3 - "$work/out" <<'EOF'
 import json, sys
@@ -162,6 +168,7 @@ refused 3 "a weight decay that takes weights past 0" 'a weight_decay of 25 takes
 refused 3 "a bound for a job that is not ssp" 'not ssp' bound=4
 refused 3 "a job that is not there" "nobody" --job nobody learning_rate=1
 refused 3 "a pattern that names nothing" "x\*" --variables 'x*' learning_rate=1
+refused 3 "with the variable that was meant" "; did you mean dense0/bias?" --variables dense0/bais learning_rate=1
 refused 2 "a name that is not known is wrong usage" "unknown name 'speed'" speed=1
 refused 2 "and nothing to change" "expected what to change"
 

@@ -64,8 +64,11 @@ psctl export --variables '*/bias' "$work/model.safetensors"
 ok $? "a pattern chooses variables, and an older file is replaced"
 before=$(ls "$work")
 psctl export --variables 'x*' "$work/model.safetensors"
-[ "$status" -eq 3 ] && says err 'no variable that "x\*" names' && [ "$(ls "$work")" = "$before" ]
+[ "$status" -eq 3 ] && says err 'no variable of job "digits" has a name that fits "x\*"' && [ "$(ls "$work")" = "$before" ]
 ok $? "none is refused, and nothing is left of it"
+psctl export --variables dense0/bais "$work/model.safetensors"
+[ "$status" -eq 3 ] && says err '; did you mean dense0/bias?'
+ok $? "with the variable that was meant"
 psctl export "$work/nowhere/model.safetensors"
 [ "$status" -eq 1 ] && says err 'cannot make .*nowhere/model.safetensors: No such file'
 ok $? "a directory that is not there is told"
@@ -180,6 +183,12 @@ is "0 32" "$status $(sum dense0/bias digits)" "a tensor of a type that is not kn
 psctl import --job digits --except '*.num_batches_tracked' --except scales "$work/in.safetensors"
 [ "$status" -eq 0 ] && says out '^1 variable of job "digits"'
 ok $? "and several may be left out"
+psctl import --job digits --variables 'dense*' --except scale "$work/in.safetensors"
+[ "$status" -eq 0 ] && says err '^psctl: --except scale leaves nothing out: .*in.safetensors has no such tensor; did you mean scales?$'
+ok $? "a pattern that leaves nothing out is said"
+psctl import --job digits --variables dense0/bais "$work/in.safetensors"
+[ "$status" -eq 3 ] && says err 'it has no tensor that "dense0/bais" names; did you mean dense0/bias?'
+ok $? "one that names nothing is refused, with the tensor that was meant"
 psctl import --job digits --except scales "$work/in.safetensors"
 [ "$status" -eq 3 ] && says err "tensor 'bn.num_batches_tracked' is of I64: F32, F16 and BF16 become variables (except leaves others out)"
 ok $? "one that is wanted is refused with the way out"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/core/base/nearest.h"
 #include "common/core/base/pattern.h"
 #include "common/core/wire/wire.h"
 
@@ -95,19 +96,32 @@ is_wanted(const struct import_choice *choice, const char *name)
     return choice->pattern == NULL || pattern_matches(choice->pattern, name);
 }
 
+/* The tensor that a pattern without any in the file may have meant. */
+static const char *
+tensor_meant(const struct safetensors *tensors, const char *pattern, char out[NEAREST_TEXT_MAX])
+{
+    struct nearest nearest = nearest_to(pattern);
+
+    for (size_t i = 0; i < tensors->len; i++)
+        nearest_offer(&nearest, tensors->tensors[i].name);
+    return nearest_text(&nearest, "", out);
+}
+
 enum ps_err
 import_plan(const char *file, const struct safetensors *tensors, const struct checkpoint *is,
             const struct import_choice *choice, struct checkpoint *out, uint64_t *declared, struct ps_error *e)
 {
     enum ps_err err = plan_job(is, choice, out, e);
+    const char *pattern = choice->pattern != NULL ? choice->pattern : "*";
+    char meant[NEAREST_TEXT_MAX];
 
     *declared = 0;
     for (size_t i = 0; err == PS_OK && i < tensors->len; i++)
         if (is_wanted(choice, tensors->tensors[i].name))
             err = plan_tensor(file, &tensors->tensors[i], is, choice, out, declared, e);
     if (err == PS_OK && out->variables_len == 0)
-        return ps_fail(e, PS_ERR_NOT_FOUND, "%s: it has no tensor that \"%.128s\" names%s", file,
-                       choice->pattern != NULL ? choice->pattern : "*",
-                       choice->except_len > 0 ? " and that is not left out" : "");
+        return ps_fail(e, PS_ERR_NOT_FOUND, "%s: it has no tensor that \"%.128s\" names%s%s", file, pattern,
+                       choice->except_len > 0 ? " and that is not left out" : "",
+                       choice->except_len > 0 ? "" : tensor_meant(tensors, pattern, meant));
     return err;
 }

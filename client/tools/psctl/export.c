@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/tools/shared/new_file.h"
+#include "common/core/base/nearest.h"
 #include "common/core/base/pattern.h"
 #include "common/system/checkpoint_dir.h"
 #include "common/system/file_error.h"
@@ -171,17 +172,20 @@ static enum ps_err
 export_choose(struct exporting *x, const struct checkpoint_source *source, const char *pattern, struct ps_error *e)
 {
     const struct checkpoint *c = &source->manifest;
+    struct nearest nearest = nearest_to(pattern != NULL ? pattern : "");
+    char meant[NEAREST_TEXT_MAX];
     enum ps_err err = PS_OK;
 
     for (size_t i = 0; err == PS_OK && i < c->variables_len; i++) {
         const Psd__Declare *d = c->variables[i].declared;
 
+        nearest_offer(&nearest, d->name);
         if (pattern == NULL || pattern_matches(pattern, d->name))
             err = safetensors_add(&x->head, d->name, SAFETENSORS_F32, (uint32_t)d->n_dims, d->dims, e);
     }
     if (err == PS_OK && x->head.len == 0)
-        return ps_fail(e, PS_ERR_NOT_FOUND, "the checkpoint has no variable that \"%.128s\" names",
-                       pattern != NULL ? pattern : "*");
+        return ps_fail(e, PS_ERR_NOT_FOUND, "the checkpoint has no variable that \"%.128s\" names%s",
+                       pattern != NULL ? pattern : "*", nearest_text(&nearest, "", meant));
     return err;
 }
 

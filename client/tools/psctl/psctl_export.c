@@ -6,9 +6,8 @@
 
 #include "client/tools/psctl/export.h"
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psctl/query/report_fields.h"
+#include "client/tools/psctl/query/named_variables.h"
 #include "client/tools/shared/strlist.h"
-#include "common/core/base/pattern.h"
 #include "common/core/base/units.h"
 
 /* ---- The report ---- */
@@ -54,27 +53,10 @@ export_print(const struct psctl *p, const struct export_report *r)
 
 /* ---- From the shards ---- */
 
-/* The names, sorted, each once. */
-static enum ps_err
-gather_names(const struct psctl *p, const struct shard_answer *answers, uint32_t n, struct strlist *names,
-             struct ps_error *e)
+static void
+export_add_name(void *names, const char *name)
 {
-    const char *pattern = p->settings.variables;
-    size_t len;
-    struct variable_entry *places = variable_entries(answers, n, &len);
-
-    for (size_t i = 0; i < len; i++) {
-        const char *name = places[i].v->name;
-
-        if ((i == 0 || !variable_entry_same(&places[i - 1], &places[i])) &&
-            (pattern == NULL || pattern_matches(pattern, name)))
-            strlist_add(names, "%s", name);
-    }
-    free(places);
-    if (names->len > 0)
-        return PS_OK;
-    return ps_fail(e, PS_ERR_NOT_FOUND, "the job has no variable that \"%.128s\" names",
-                   pattern != NULL ? pattern : "*");
+    strlist_add(names, "%s", name);
 }
 
 static int
@@ -108,7 +90,8 @@ export_job(const struct psctl *p, const char *job, struct export_report *report)
 
     if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
-    if ((status = psctl_need_all(answers, n)) == EXIT_SUCCESS && gather_names(p, answers, n, &names, &e) != PS_OK)
+    if ((status = psctl_need_all(answers, n)) == EXIT_SUCCESS &&
+        named_variables(answers, n, job, p->settings.variables, export_add_name, &names, &e) != PS_OK)
         status = psctl_failed(&e);
     answers_free(answers, n);
     if (status == EXIT_SUCCESS)

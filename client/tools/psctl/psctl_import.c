@@ -6,7 +6,10 @@
 
 #include "client/tools/psctl/psctl.h"
 #include "client/tools/shared/interrupt.h"
+#include "common/core/base/nearest.h"
+#include "common/core/base/pattern.h"
 #include "common/core/base/units.h"
+#include "common/system/safetensors_file.h"
 
 static void
 import_print(const struct psctl *p, const char *job, const struct ps_import_report *r)
@@ -25,6 +28,37 @@ import_print(const struct psctl *p, const char *job, const struct ps_import_repo
                      "%" PRIu64 " variable%s of job \"%s\", %" PRIu64 " of them new, %s elements; %u shard%s",
                      r->variables, r->variables == 1 ? "" : "s", job, r->declared, units_count(r->elements, &u), shards,
                      shards == 1 ? "" : "s");
+}
+
+/* A pattern that leaves nothing out is said: of a model in several files it may have been meant for another one. */
+static void
+warn_of_except(const char *file, const struct safetensors *tensors, const char *pattern)
+{
+    struct nearest nearest = nearest_to(pattern);
+    char meant[NEAREST_TEXT_MAX];
+
+    for (size_t i = 0; i < tensors->len; i++) {
+        if (pattern_matches(pattern, tensors->tensors[i].name))
+            return;
+        nearest_offer(&nearest, tensors->tensors[i].name);
+    }
+    printer_line(&(struct printer){.out = stderr}, PAINT_PLAIN,
+                 "psctl: --except %s leaves nothing out: %s has no such tensor%s", pattern, file,
+                 nearest_text(&nearest, "", meant));
+}
+
+/* A file that cannot be read is what the import says. */
+static void
+import_warn(const struct psctl *p)
+{
+    const struct option_list *except = &p->settings.except;
+    struct safetensors_file file = {.fd = -1};
+    struct ps_error e;
+
+    if (except->len > 0 && safetensors_file_open(p->words[0], &file, &e) == PS_OK)
+        for (size_t i = 0; i < except->len; i++)
+            warn_of_except(p->words[0], &file.head, except->text[i]);
+    safetensors_file_close(&file);
 }
 
 /* With --declare a job that is named may be created; otherwise it must exist. */
@@ -57,6 +91,7 @@ import_run(const struct psctl *p, const struct ps_import_options *options)
         interrupt_end(e.text, "");
     if (err != PS_OK)
         return psctl_failed(&e);
+    import_warn(p);
     import_print(p, options->job, &report);
     return EXIT_SUCCESS;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "client/tools/psctl/psctl.h"
+#include "client/tools/psctl/query/named_variables.h"
 #include "client/tools/psctl/views/health.h"
 #include "client/tools/psctl/views/ranking.h"
 #include "client/tools/psctl/watch.h"
@@ -79,6 +80,16 @@ psctl_query_check(const struct psctl *p, const struct shard_answer *answers, uin
     return bad == 0 ? EXIT_SUCCESS : STATUS_NOT_REACHED;
 }
 
+/* --variables names some, or a shard that did not answer may have them. */
+static bool
+psctl_query_found(const struct psctl *p, enum view_kind kind, const struct shard_answer *answers, uint32_t n,
+                  struct ps_error *e)
+{
+    if (kind != VIEW_VARIABLES || p->settings.variables == NULL || answers_reached(answers, n) < n)
+        return true;
+    return named_variables(answers, n, p->settings.job, p->settings.variables, NULL, NULL, e) == PS_OK;
+}
+
 static int
 psctl_query_once(const struct psctl *p, enum view_kind kind, const struct shard_question *question)
 {
@@ -89,7 +100,9 @@ psctl_query_once(const struct psctl *p, enum view_kind kind, const struct shard_
 
     if (query_all_shards(p->cluster, 0, n, question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
-    if (p->settings.check) {
+    if (!psctl_query_found(p, kind, answers, n, &e)) {
+        status = psctl_failed(&e);
+    } else if (p->settings.check) {
         status = psctl_query_check(p, answers, n);
     } else {
         psctl_query_show(p, kind, NULL, &(struct answer_sample){answers, n}, &p->printer);

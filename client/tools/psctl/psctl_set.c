@@ -5,6 +5,7 @@
 
 #include "client/tools/psctl/assignment.h"
 #include "client/tools/psctl/psctl.h"
+#include "client/tools/psctl/query/named_variables.h"
 
 /* {"command": "set", "job": "train", "changes": ["learning_rate=0.01"], "pattern": "*", "variables": 4, "shards": 2} */
 static void
@@ -54,6 +55,24 @@ set_change(const struct psctl *p, const struct ps_setting *setting, uint64_t *va
     return err;
 }
 
+/* The cluster has said that the pattern names no variable; the shards' reports have the name that was meant. */
+static int
+set_not_found(const struct psctl *p, const char *job, const struct ps_error *said)
+{
+    struct shard_question question = {
+        .queries = QUERY_BIT(PS_QUERY_VARIABLES), .job = job, .timeout_ms = (int)p->settings.timeout_ms};
+    uint32_t n = ps_cluster_shards(p->cluster);
+    struct shard_answer *answers;
+    struct ps_error e;
+    enum ps_err err;
+
+    if (query_all_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
+        return psctl_failed(said);
+    err = named_variables(answers, n, job, p->settings.variables, NULL, NULL, &e);
+    answers_free(answers, n);
+    return psctl_failed(err == PS_ERR_NOT_FOUND ? &e : said);
+}
+
 int
 psctl_set(struct psctl *p)
 {
@@ -61,6 +80,7 @@ psctl_set(struct psctl *p)
     struct assignments a;
     struct ps_error e;
     uint64_t variables;
+    enum ps_err err;
     int status;
 
     if (assignments_parse(p->words, p->words_len, p->settings.variables, &a, &e) != PS_OK)
@@ -69,7 +89,9 @@ psctl_set(struct psctl *p)
         return status;
     a.setting.job = job;
     a.setting.force = p->settings.force;
-    if (set_change(p, &a.setting, &variables, &e) != PS_OK)
+    if ((err = set_change(p, &a.setting, &variables, &e)) == PS_ERR_NOT_FOUND && p->settings.variables != NULL)
+        return set_not_found(p, job, &e);
+    if (err != PS_OK)
         return psctl_failed(&e);
     if (assignments_warning(&a) != NULL)
         fprintf(stderr, "psctl: %s\n", assignments_warning(&a));

@@ -46,7 +46,8 @@ save_request_save(struct shard *s, struct connection *c, uint64_t request)
     const struct save_request *r;
 
     if (!s->config.durable) {
-        save_request_refuse(s, c, request, PS_ERR_UNSUPPORTED, "this shard has no durable environment to save to");
+        save_request_refuse(s, c, request, PS_ERR_UNSUPPORTED,
+                            "this shard has no durable directory to save to: psd --durable-dir gives it one");
         return;
     }
     if (c == NULL)

@@ -22,7 +22,8 @@ redo_check(struct shard *s, uint64_t room, struct ps_error *e)
 {
     const struct redo *r = &s->redo;
     if (!r->on)
-        return ps_fail(e, PS_ERR_UNSUPPORTED, "shard %u has no durable directory: it takes no durable pushes",
+        return ps_fail(e, PS_ERR_UNSUPPORTED,
+                       "shard %u has no durable directory: it takes no durable pushes; psd --durable-dir gives it one",
                        s->config.shard);
     if (redo_failed(s))
         return ps_fail(e, r->failure.code, "shard %u takes no durable pushes now: %.400s", s->config.shard,

@@ -164,6 +164,9 @@ START_TEST(what_is_left_out_need_not_fit)
     ck_assert_int_eq(import_plan_make(&choice), PS_ERR_UNSUPPORTED);
     ck_assert_str_eq(e.text,
                      "f: tensor 'q' is of F8_E8M0: F32, F16 and BF16 become variables (except leaves others out)");
+    choice = (struct import_choice){.pattern = "bn.num_batchs_tracked"};
+    ck_assert_int_eq(import_plan_make(&choice), PS_ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(e.text, "names; did you mean bn.num_batches_tracked?"));
     choice = (struct import_choice){.pattern = "w", .except = except + 1, .except_len = 1};
     ck_assert_int_eq(import_plan_make(&choice), PS_OK);
     choice.pattern = "q";
