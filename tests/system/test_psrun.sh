@@ -142,8 +142,21 @@ none_marked
 ok $? "and nothing is left"
 
 run --psd "$work/missing" -- true
-[ "$status" -eq 1 ] && says err "Looked for" && says err "$work/missing"
-ok $? "a server that is not found is said so, with the places"
+[ "$status" -eq 1 ] && [ "$(cat "$work/err")" = "psrun: --psd $work/missing: No such file or directory" ]
+ok $? "a server that is not there is said in one line"
+run --psd "$work" -- true
+[ "$status" -eq 1 ] && [ "$(cat "$work/err")" = "psrun: --psd $work: Permission denied; it is a directory, or needs chmod +x" ]
+ok $? "and one that is no program"
+run --psd psd-that-is-not-there -- true
+[ "$(cat "$work/err")" = "psrun: --psd psd-that-is-not-there: there is no such program in PATH" ]
+ok $? "and one that is not in PATH"
+PSD_BIN=$work/missing run -- true
+[ "$status" -eq 1 ] && [ "$(cat "$work/err")" = "psrun: PSD_BIN $work/missing: No such file or directory" ]
+ok $? "and one that the environment names, with the variable"
+PSD_BIN='' PSRUN_BIN=x PATH=$work "$PSRUN" --cluster lone --version >"$work/out" && cp "$PSRUN" "$work/psrun-alone" &&
+  PSD_BIN='' PATH=$work:/nowhere "$work/psrun-alone" -- true 2>"$work/err"
+[ "$(wc -l <"$work/err")" -eq 1 ] && says err "Looked for: .*$work/psd, /nowhere/psd"
+ok $? "without either the places that were looked at are in one line"
 
 # ---- signals ----
 

@@ -9,6 +9,7 @@
 
 #include "client/tools/psctl/psctl.h"
 #include "client/tools/psrun/launch_plan.h"
+#include "client/tools/psrun/server_file.h"
 
 #define ARGS_MAX 16
 
@@ -52,14 +53,15 @@ psctl_replay(const struct psctl *p)
     char exe[PATH_MAX], until[24];
     const char *args[ARGS_MAX];
     struct strlist candidates = {0};
+    const char *psd;
     struct ps_error e;
 
     fill_args(p, until, args);
     launch_plan_psd_candidates(NULL, getenv("PSD_BIN"), own_path(exe), getenv("PATH"), &candidates);
-    for (size_t i = 0; i < candidates.len; i++)
-        if (access(candidates.text[i], X_OK) == 0)
-            execv(candidates.text[i], (char *const *)(uintptr_t)args);
+    if ((psd = server_file_find(&candidates, NULL, getenv("PSD_BIN"), &e)) != NULL) {
+        execv(psd, (char *const *)(uintptr_t)args);
+        (void)ps_fail(&e, PS_ERR_IO, "%.256s cannot be run: %s", psd, strerror(errno));
+    }
     strlist_free(&candidates);
-    (void)ps_fail(&e, PS_ERR_INVALID, "psd was not found beside psctl or in PATH; PSD_BIN can name it");
     return psctl_usage(&e);
 }

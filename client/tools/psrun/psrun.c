@@ -16,6 +16,7 @@
 #include "client/tools/psrun/launch_plan.h"
 #include "client/tools/psrun/program_file.h"
 #include "client/tools/psrun/run.h"
+#include "client/tools/psrun/server_file.h"
 #include "client/tools/psrun/supervisor.h"
 #include "common/cli/streams.h"
 #include "common/system/cgroup.h"
@@ -24,17 +25,16 @@
 
 #define CLUSTER_CONFIG_MAX (16 * MIB) /* bytes of --cluster-config */
 
-/* The first that can be executed; prints what was tried when there is none. */
+/* NULL: the reason was printed. */
 static const char *
-psrun_find_psd(const struct strlist *candidates)
+psrun_find_psd(const struct strlist *candidates, const char *psd)
 {
-    for (size_t i = 0; i < candidates->len; i++)
-        if (access(candidates->text[i], X_OK) == 0)
-            return candidates->text[i];
-    fprintf(stderr, "psrun: the server psd is not found; --psd PATH names it. Looked for:\n");
-    for (size_t i = 0; i < candidates->len; i++)
-        fprintf(stderr, "psrun:   %s\n", candidates->text[i]);
-    return NULL;
+    struct ps_error e;
+    const char *found = server_file_find(candidates, psd, getenv("PSD_BIN"), &e);
+
+    if (found == NULL)
+        fprintf(stderr, "psrun: %s\n", e.text);
+    return found;
 }
 
 /* Three pipes and a port for each process: raise the limit of descriptors as far as allowed. */
@@ -182,7 +182,7 @@ psrun_run(const struct psrun_options *settings, struct host_assignment *deal, ch
         plan.trace_dir = trace_dir;
     if ((plan.work_dir = psrun_work_dir(settings, deal, work_dir)) != NULL &&
         (deal->given || !psrun_runs_here(deal->tasks, deal->shards) ||
-         (plan.psd = psrun_find_psd(&candidates)) != NULL) &&
+         (plan.psd = psrun_find_psd(&candidates, settings->psd)) != NULL) &&
         (failure = psrun_check_program(&plan)) == 0)
         status = run_plan(&plan, exe);
     strlist_free(&candidates);
