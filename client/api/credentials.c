@@ -8,16 +8,17 @@
 /* What the program or the environment says, as copies; NULL: nothing. */
 enum { CREDENTIAL_CA, CREDENTIAL_CERT, CREDENTIAL_KEY, CREDENTIAL_NAME, CREDENTIALS };
 
+static const char *const credentials_variables[] = {"PSD_TLS_CA", "PSD_TLS_CERT", "PSD_TLS_KEY", "PSD_TLS_NAME"};
+
 static enum ps_err
 credentials_choose(const struct credentials_wanted *wanted, char *out[CREDENTIALS], struct ps_error *e)
 {
-    static const char *const variables[] = {"PSD_TLS_CA", "PSD_TLS_CERT", "PSD_TLS_KEY", "PSD_TLS_NAME"};
     const char *const given[] = {wanted->ca, wanted->cert, wanted->key, wanted->name};
     enum ps_err err = PS_OK;
 
     for (int i = 0; i < CREDENTIALS && err == PS_OK; i++) {
         if (given[i] == NULL)
-            err = environment_read(variables[i], &out[i], e);
+            err = environment_read(credentials_variables[i], &out[i], e);
         else if (given[i][0] != '\0' && (out[i] = strdup(given[i])) == NULL)
             err = ps_fail(e, PS_ERR_NOMEM, "no memory for TLS");
     }
@@ -47,6 +48,20 @@ credentials_open_chosen(struct credentials *c, char *const chosen[CREDENTIALS], 
     return err;
 }
 
+/* The error of files that the environment names begins with the variable, the one whose file is in the sentence. */
+static enum ps_err
+credentials_name_source(const struct credentials_wanted *wanted, char *const chosen[CREDENTIALS], enum ps_err err,
+                        struct ps_error *e)
+{
+    const char *const given[] = {wanted->ca, wanted->cert, wanted->key, wanted->name};
+    struct ps_error why = e != NULL ? *e : (struct ps_error){0};
+
+    for (int i = 0; err == PS_ERR_CONFIG && i < CREDENTIAL_NAME; i++)
+        if (given[i] == NULL && chosen[i] != NULL && strstr(why.text, chosen[i]) != NULL)
+            return ps_fail(e, err, "%s: %s", credentials_variables[i], why.text);
+    return err;
+}
+
 enum ps_err
 credentials_open(struct credentials *c, const struct credentials_wanted *wanted, bool accepts, struct ps_error *e)
 {
@@ -55,7 +70,7 @@ credentials_open(struct credentials *c, const struct credentials_wanted *wanted,
 
     *c = (struct credentials){0};
     if ((err = credentials_choose(wanted, chosen, e)) == PS_OK)
-        err = credentials_open_chosen(c, chosen, accepts, e);
+        err = credentials_name_source(wanted, chosen, credentials_open_chosen(c, chosen, accepts, e), e);
     for (int i = 0; i < CREDENTIALS; i++)
         free(chosen[i]);
     return err;

@@ -23,6 +23,16 @@ token_read(struct key *k, const char *path, struct ps_error *e)
     return err;
 }
 
+/* The sentence names the variable: whoever reads it may not know where the path is from. */
+static enum ps_err
+token_read_named(struct key *k, const char *path, struct ps_error *e)
+{
+    struct ps_error why;
+    enum ps_err err = token_read(k, path, &why);
+
+    return err == PS_OK ? PS_OK : ps_fail(e, err, TOKEN_FILE ": %s", why.text);
+}
+
 enum ps_err
 token_find(struct key *k, bool *has, const char *given, struct ps_error *e)
 {
@@ -40,7 +50,7 @@ token_find(struct key *k, bool *has, const char *given, struct ps_error *e)
         err = key_parse(k, given != NULL ? "the option token" : TOKEN_VALUE, value, len, e);
         *has = err == PS_OK;
     } else if (err == PS_OK && file != NULL) {
-        err = token_read(k, file, e);
+        err = token_read_named(k, file, e);
         *has = err == PS_OK;
     }
     if (err != PS_OK)

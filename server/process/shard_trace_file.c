@@ -49,6 +49,6 @@ shard_trace_file_write(const struct shard *s, uint32_t shard)
 
     if (environment_read("PSD_TRACE_FILE", &path, &e) != PS_OK ||
         (path != NULL && write_spans(s, shard, path, &e) != PS_OK))
-        log_line(LOG_LEVEL_WARNING, "no trace: %s", e.text);
+        log_line(LOG_LEVEL_WARNING, "PSD_TRACE_FILE: no trace: %s", e.text);
     free(path);
 }

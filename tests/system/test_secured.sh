@@ -136,6 +136,14 @@ model=$(cat "$work/out")
 try "$PSCTL" --token-file "$work/token" --tls-ca "$certs/ca.pem" --tls-cert "$certs/psctl.pem" --tls-key "$certs/psctl.key" variables &&
   says out '^ *bits .*\bw\b'
 ok $? "and psctl tells what they hold"
+! try "$PSCTL" --token-file "$work/none" status && says err '^psctl: --token-file: cannot read .*/none: No such file'
+ok $? "a token file that is not there is said with its option"
+! try env PSD_TOKEN_FILE="$work/none" "$PSCTL" status && says out ': PSD_TOKEN_FILE: cannot read .*/none: No such file'
+ok $? "or with its variable"
+! try "$PSCTL" --tls-ca "$work/none" status && says err "^psctl: --tls-ca: cannot read .*/none: No such file"
+ok $? "so is a CA"
+! try env PSD_TLS_CA="$work/none" "$PSCTL" status && says out ": PSD_TLS_CA: cannot read the CA certificate '.*/none': No such file"
+ok $? "of the environment"
 
 if command -v curl >/dev/null; then
   scrape "$certs/ca.pem" "${watch[@]}" && says out '^psd_variables 1$'

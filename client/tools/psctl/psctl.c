@@ -14,6 +14,7 @@
 #include "client/tools/shared/interrupt.h"
 #include "client/tools/shared/terminal.h"
 #include "common/cli/streams.h"
+#include "common/system/token.h"
 
 #define SLOW_TIMEOUT_MS (10 * 60 * 1000) /* of commands that wait for disks or starts, unless --timeout is given */
 
@@ -133,6 +134,26 @@ psctl_print_error(struct psctl *p, enum query_kind kind, psctl_print_done say)
 }
 
 /* ---- one command ---- */
+
+/* Files that options name are looked at before any shard is asked: clients would call them by variables. */
+static enum ps_err
+psctl_check_files(const struct psctl_settings *s, struct ps_error *e)
+{
+    const char *const files[][2] = {{"--tls-ca", s->tls_ca}, {"--tls-cert", s->tls_cert}, {"--tls-key", s->tls_key}};
+    struct ps_error why;
+    struct key key;
+    enum ps_err err;
+
+    if (s->token_file != NULL) {
+        if ((err = token_read(&key, s->token_file, &why)) != PS_OK)
+            return ps_fail(e, err, "--token-file: %s", why.text);
+        key_finish(&key);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        if (files[i][1] != NULL && access(files[i][1], R_OK) != 0)
+            return ps_fail(e, PS_ERR_CONFIG, "%s: cannot read %.256s: %s", files[i][0], files[i][1], strerror(errno));
+    return PS_OK;
+}
 
 /* Where all clients that psctl opens look, and no others. */
 static bool
@@ -295,6 +316,8 @@ main(int argc, char **argv)
         err = psctl_check(&p.settings, &line, &e);
     if (err != PS_OK)
         return psctl_usage(&e);
+    if (psctl_check_files(&p.settings, &e) != PS_OK)
+        return psctl_failed(&e);
     if (p.settings.token_file != NULL) { /* for all that asks shards */
         unsetenv("PSD_TOKEN");
         setenv("PSD_TOKEN_FILE", p.settings.token_file, 1);

@@ -133,6 +133,14 @@ START_TEST(a_client_says_its_token_or_that_it_has_none)
     ck_assert(!has);
     unsetenv(TOKEN_VALUE);
     ck_assert_int_eq(token_find(&key, &has, NULL, &error), PS_ERR_CONFIG);
+    SAYS("PSD_TOKEN_FILE: cannot read /nowhere: ");
+    ck_assert_int_eq(token_read(&key, "/nowhere", &error), PS_ERR_CONFIG); /* one that an option names */
+    ck_assert_ptr_null(strstr(error.text, "PSD_TOKEN_FILE"));
+    write_file("no token\n", 0600);
+    setenv(TOKEN_FILE, path, 1);
+    ck_assert_int_eq(keyring_file_read(&ring, NULL, &error), PS_ERR_CONFIG);
+    SAYS("PSD_TOKEN_FILE: ");
+    SAYS("a token is name:role:secret");
 }
 END_TEST
 
