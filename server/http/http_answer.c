@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 
 #include "common/core/base/hash.h"
+#include "common/core/base/nearest.h"
+#include "common/core/base/text.h"
+#include "common/core/base/utf8.h"
 #include "common/system/now.h"
 #include "server/core/metrics/metrics_json.h"
 #include "server/http/http_host.h"
@@ -15,6 +18,7 @@
 
 #define TEXT_TYPE   "text/plain; charset=utf-8"
 #define JSON_TYPE   "application/json"
+#define PATH_SHOWN  80  /* bytes of a path or a method in a sentence, with its end */
 #define TOO_LARGE   413 /* its name depends on libmicrohttpd's version */
 #define MISDIRECTED 421 /* the same */
 
@@ -22,6 +26,7 @@ struct http_route {
     const char *path;
     bool figures; /* waits for figures */
     bool open;    /* takes no token */
+    bool inner;   /* for the page's own requests: no sentence offers it */
     enum MHD_Result (*answer)(struct http *h, struct MHD_Connection *c, enum http_outcome outcome);
 };
 
@@ -215,10 +220,10 @@ answer_trace(struct http *h, struct MHD_Connection *c, enum http_outcome outcome
 }
 
 static const struct http_route routes[] = {
-    {"/metrics", true, false, answer_metrics},      {"/readyz", true, true, answer_ready},
-    {"/healthz", false, true, answer_health},       {"/api/live", true, false, answer_live},
-    {"/api/history", false, false, answer_history}, {"/api/trace", false, false, answer_trace},
-    {"/api/cluster", false, false, answer_cluster}};
+    {"/metrics", true, false, false, answer_metrics},      {"/readyz", true, true, false, answer_ready},
+    {"/healthz", false, true, false, answer_health},       {"/api/live", true, false, false, answer_live},
+    {"/api/history", false, false, false, answer_history}, {"/api/trace", false, false, false, answer_trace},
+    {"/api/cluster", false, false, true, answer_cluster}};
 
 /* ---- The page ---- */
 
@@ -276,20 +281,64 @@ is_misdirected(struct http *h, struct MHD_Connection *c, const struct http_route
            !http_host_is_known(&h->pages, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST));
 }
 
-/* True: the client may have this route's answer. */
-static bool
+/* "there is no /metric; there are /, /healthz, /metrics ...; did you mean /metrics?" */
+static enum MHD_Result
+http_answer_not_found(struct http *h, struct MHD_Connection *c, const char *path)
+{
+    char shown[PATH_SHOWN], all[256], meant[NEAREST_TEXT_MAX];
+    struct text t = text_start(all, sizeof all);
+    struct nearest nearest = nearest_to(path);
+
+    utf8_show(path, shown, sizeof shown);
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        if (routes[i].inner)
+            continue;
+        text_put(&t, ", %s", routes[i].path);
+        nearest_offer(&nearest, routes[i].path);
+    }
+    return http_answer_text(h, c, MHD_HTTP_NOT_FOUND, "there is no %s; there are /%s%s\n", shown, all,
+                            nearest_text(&nearest, "", meant));
+}
+
+static enum MHD_Result
+http_answer_method(struct http *h, struct MHD_Connection *c, const char *method)
+{
+    char shown[PATH_SHOWN];
+
+    utf8_show(method, shown, sizeof shown);
+    return http_answer_text(h, c, MHD_HTTP_METHOD_NOT_ALLOWED, "%s is not answered; only GET and HEAD are\n", shown);
+}
+
+static enum MHD_Result
+http_answer_denied(struct http *h, struct MHD_Connection *c, enum http_pass pass)
+{
+    const char *said = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    const char *why = pass == HTTP_PASS_WRONG ? "the request's token is none of those that this shard knows"
+                      : said != NULL          ? "the request's Authorization is no \"Bearer TOKEN\""
+                      : MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token") != NULL
+                          ? "a token in the address, where logs keep it, is not read"
+                          : "the request has no token";
+
+    return http_answer_text(h, c, MHD_HTTP_UNAUTHORIZED,
+                            "%s: \"Authorization: Bearer TOKEN\" is needed, with one of psd's --http-tokens or "
+                            "PSD_HTTP_TOKEN; /, /healthz and /readyz need none\n",
+                            why);
+}
+
+/* HTTP_PASS: the client may have this route's answer. */
+static enum http_pass
 may_have(struct http *h, struct MHD_Connection *c, const struct http_route *route)
 {
     enum http_pass pass;
 
     if (route->open)
-        return true;
+        return HTTP_PASS;
     uv_mutex_lock(&h->lock);
     pass = http_tokens_look(&h->tokens, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION));
     uv_mutex_unlock(&h->lock);
     h->counts.denied[HTTP_DENIAL_MISSING] += pass == HTTP_PASS_MISSING;
     h->counts.denied[HTTP_DENIAL_WRONG] += pass == HTTP_PASS_WRONG;
-    return pass == HTTP_PASS;
+    return pass;
 }
 
 static void
@@ -329,6 +378,7 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
     struct http *h = http;
     enum metrics_state state;
     enum MHD_Result result;
+    enum http_pass pass;
 
     (void)version;
     (void)body;
@@ -344,22 +394,20 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
         http_pages_has(&h->pages, MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN)))
         return http_answer_text(h, connection, MHD_HTTP_NO_CONTENT, "%s", "");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return http_answer_text(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        return http_answer_method(h, connection, method);
     if (has_body(connection))
-        return http_answer_text(h, connection, TOO_LARGE, "no bodies\n");
+        return http_answer_text(h, connection, TOO_LARGE,
+                                "a request with a body is not answered: GET and HEAD have none\n");
     if ((file = find_file(url)) != NULL)
         return answer_file(h, connection, file);
     if ((route = http_answer_find(url)) == NULL)
-        return http_answer_text(h, connection, MHD_HTTP_NOT_FOUND,
-                                "there is no such page; / has links to those that are\n");
+        return http_answer_not_found(h, connection, url);
     if (is_misdirected(h, connection, route))
         return http_answer_text(h, connection, MISDIRECTED,
                                 "this name is not known here: ask by address, or as localhost, or name it in psd's "
                                 "--http-shards, or have psd ask for a token (--http-tokens)\n");
-    if (!may_have(h, connection, route))
-        return http_answer_text(
-            h, connection, MHD_HTTP_UNAUTHORIZED,
-            "a token is wanted, and known: \"Authorization: Bearer TOKEN\" (psd's --http-tokens)\n");
+    if ((pass = may_have(h, connection, route)) != HTTP_PASS)
+        return http_answer_denied(h, connection, pass);
     if (route->figures && http_figures_come(h, &state))
         return wait_for_figures(h, connection, route, request);
     return route->answer(h, connection, HTTP_ALONE);

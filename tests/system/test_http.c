@@ -244,25 +244,30 @@ START_TEST(what_is_not_offered_is_refused)
     static const struct {
         const char *request;
         int status;
-    } refused[] = {{"GET /nothing", 404},
-                   {"GET /metrics/", 404},
-                   {"GET //metrics", 404},
-                   {"GET /../metrics", 404},
-                   {"POST /metrics", 405},
-                   {"DELETE /healthz", 405},
-                   {"PUT /", 405},
-                   {"OPTIONS /", 405},
-                   {"FOO /", 405},
-                   {"CONNECT psd:1", 405},
-                   {"GET /healthz HTTP/1.1\r\nContent-Length: 3", 400}};
+        const char *says;
+    } refused[] = {{"GET /nothing", 404, "there is no /nothing; there are /, /metrics, /readyz, /healthz, /api/live,"},
+                   {"GET /metrics/", 404, "there is no /metrics/; there are"},
+                   {"GET /metric", 404, "; did you mean /metrics?"},
+                   {"GET /api/lvie", 404, "; did you mean /api/live?"},
+                   {"GET //metrics", 404, "there is no //metrics"},
+                   {"GET /../metrics", 404, "there is no /../metrics"},
+                   {"POST /metrics", 405, "POST is not answered; only GET and HEAD are"},
+                   {"DELETE /healthz", 405, "DELETE is not answered"},
+                   {"PUT /", 405, "PUT is not answered"},
+                   {"OPTIONS /", 405, "OPTIONS is not answered"},
+                   {"FOO /", 405, "FOO is not answered"},
+                   {"CONNECT psd:1", 405, "CONNECT is not answered"},
+                   {"GET /healthz HTTP/1.1\r\nContent-Length: 3", 400, NULL}};
     static const char body[] = "GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
                       chunked[] =
                           "GET /metrics HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
     int fd;
 
     http_psd_start();
-    for (size_t i = 0; i + 1 < ARRAY_LEN(refused); i++)
+    for (size_t i = 0; i + 1 < ARRAY_LEN(refused); i++) {
         ck_assert_msg(http_ask(refused[i].request) == refused[i].status, "%s: %d", refused[i].request, reply.status);
+        ck_assert_msg(strstr(reply.body, refused[i].says) != NULL, "%s: %s", refused[i].request, reply.body);
+    }
     ck_assert_int_eq(http_ask("POST /"), 405);
     ck_assert(http_has("Allow: GET, HEAD"));
     for (int i = 0; i < 2; i++) {
@@ -271,6 +276,7 @@ START_TEST(what_is_not_offered_is_refused)
         http_reply_free(&reply);
         reply = http_client_read(fd);
         ck_assert_int_eq(reply.status, 413);
+        ck_assert_str_eq(reply.body, "a request with a body is not answered: GET and HEAD have none\n");
     }
     ck_assert_double_ge(http_figure("psd_http_responses_total{code=\"4xx\"}"), 12);
     http_serves();

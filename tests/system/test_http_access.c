@@ -176,6 +176,13 @@ END_TEST
 
 /* ---- Over HTTP ---- */
 
+static void
+http_access_denied_says(const char *request, const char *header, const char *text)
+{
+    ck_assert_int_eq(http_access_ask(request, header), 401);
+    ck_assert_msg(strstr(reply.body, text) != NULL, "\"%s\" does not say \"%s\"", reply.body, text);
+}
+
 START_TEST(intruders_get_nothing)
 {
     static const char *const headers[] = {"",
@@ -205,10 +212,18 @@ START_TEST(intruders_get_nothing)
                 tells_no_names();
             }
     ck_assert_int_eq(http_access_ask("POST /metrics", ""), 405);
+    http_access_denied_says("GET /metrics", "",
+                            "the request has no token: \"Authorization: Bearer TOKEN\" is needed, with one of");
+    http_access_denied_says("GET /metrics?token=" TOKEN, "", "a token in the address, where logs keep it, is not read");
+    http_access_denied_says("GET /metrics", "Authorization: Basic " TOKEN,
+                            "the request's Authorization is no \"Bearer TOKEN\"");
+    http_access_denied_says("GET /metrics", "Authorization: Bearer " NEWER,
+                            "the request's token is none of those that this shard");
+    http_access_denied_says("GET /metrics", "", "/, /healthz and /readyz need none");
     ck_assert_int_eq(http_access_ask("GET /nothing", ""), 404);
     tells_no_names();
-    EXPECT("psd_http_denied_total{reason=\"wrong\"}", 2 * 4 * (double)ARRAY_LEN(secrets));
-    EXPECT("psd_http_denied_total{reason=\"missing\"}", 2 * 8 * (double)ARRAY_LEN(secrets));
+    EXPECT("psd_http_denied_total{reason=\"wrong\"}", 2 * 4 * (double)ARRAY_LEN(secrets) + 1);
+    EXPECT("psd_http_denied_total{reason=\"missing\"}", 2 * 8 * (double)ARRAY_LEN(secrets) + 4);
     EXPECT("psd_variable_pushes_total{job_name=\"job\",variable=\"" VARIABLE "\"}", 1);
     probe_close(&p);
 }

@@ -33,6 +33,8 @@ named_variables(const struct shard_answer *answers, uint32_t n, const char *job,
     struct variable_entry *places = variable_entries(answers, n, &len);
     enum ps_err err;
 
+    if (places == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < len; i++) {
         const char *name = places[i].v->name;
 
