@@ -52,9 +52,19 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ $# -eq 0 ]; then
-  usage >&2
+  echo "drill: expected the worker's program after --, as in deploy/drill.sh -- ./my_worker; --help says more" >&2
   exit 2
 fi
+if [[ ! $timeout =~ ^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?$ ]]; then
+  echo "drill: --timeout: expected a time such as 90, 10m or 1h, got '$timeout'" >&2
+  exit 2
+fi
+for dir in "${disk:-${TMPDIR:-/tmp}}" /dev/shm; do
+  if [ ! -d "$dir" ] || [ ! -w "$dir" ]; then
+    echo "drill: $dir is no directory that can be written to; --disk and TMPDIR name another than /tmp" >&2
+    exit 2
+  fi
+done
 
 for program in psd psctl psrun; do
   if ! command -v "$program" >/dev/null; then

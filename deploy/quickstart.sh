@@ -78,6 +78,14 @@ while [ $# -gt 0 ]; do
   shift
 done
 
+# Before minutes are spent on building.
+for count in shards workers; do
+  if [[ -n ${!count} && ! ${!count} =~ ^[1-9][0-9]{0,4}$ ]]; then
+    printf "quickstart: --%s: expected a whole number from 1, got '%s'\n" "$count" "${!count}" >&2
+    exit 2
+  fi
+done
+
 say() { printf '%s\n' "$*" >&2; }
 
 # Run quietly but for lines that say how far it is; show what was said only when it fails.

@@ -9,6 +9,10 @@
 # shellcheck disable=SC2016 # the shells inside expand for themselves
 set -euo pipefail
 
+if [ $# -eq 0 ]; then
+  echo "apart.sh: expected a command to run, as in tests/apart.sh build/tests/system/test_daemon" >&2
+  exit 2
+fi
 apart=(unshare --net --mount --propagation private sh -c 'ip link set lo up && exec "$@"' sh)
 shm=$(df --output=avail -B1 /dev/shm 2>/dev/null | tail -n 1)
 if [ "${shm:-0}" -gt 0 ]; then # a tmpfs of size 0 would have no limit

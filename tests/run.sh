@@ -88,6 +88,23 @@ while [ $# -gt 0 ]; do
   shift
 done
 
+[[ $jobs =~ ^[1-9][0-9]{0,3}$ ]] || fail "--jobs: expected a whole number from 1, got '$jobs'"
+[ "${#stages[@]}" -gt 0 ] || fail "--stages: expected one of gcc, asan, tsan, clang and valgrind"
+for name in "${stages[@]}"; do
+  case $name in
+    gcc | asan | tsan | clang | valgrind) ;;
+    *) fail "--stages: there is no stage '$name'; the stages are gcc, asan, tsan, clang and valgrind" ;;
+  esac
+done
+
+# need PROGRAM...: before a build begins that cannot end.
+need() {
+  local program
+  for program in "$@"; do
+    command -v "$program" >/dev/null || fail "$program is not installed; run this without --no-install"
+  done
+}
+
 say() { printf '\n== %s\n' "$*"; }
 
 # ---- stages: how each is configured and what of it is run ----
@@ -107,7 +124,6 @@ configure() {
       CC=gcc meson setup "$2" "$root" "${sanitize[@]}" -Db_sanitize=thread -Dwerror=false \
         "-Dc_args=['-fno-sanitize-recover=all', '-fno-omit-frame-pointer']"
       ;;
-    *) fail "unknown stage '$1'; the stages are gcc, asan, tsan, clang and valgrind" ;;
   esac
 }
 
@@ -188,6 +204,14 @@ stage() {
 if [ "$install" = yes ]; then
   packages_install "${PACKAGES_BUILD[@]}" "${PACKAGES_TESTS[@]}" || exit 1
 fi
+need meson ninja python3
+for name in "${stages[@]}"; do
+  case $name in
+    gcc | tsan) need gcc ;;
+    valgrind) need gcc valgrind ;;
+    *) need clang ;;
+  esac
+done
 started=$SECONDS
 for name in "${stages[@]}"; do
   stage "$name"
@@ -208,5 +232,8 @@ if [ "$skipped" -gt 0 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
 else
   echo "$passed passed, $failed failed"
+fi
+if [ "${#only[@]}" -gt 0 ] && [ $((passed + failed + skipped)) -eq 0 ]; then
+  echo "run.sh: no test of these stages is called ${only[*]}; meson test -C $builds/${stages[0]} --list names them" >&2
 fi
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -49,6 +49,10 @@ for target in "${targets[@]}"; do
   [ -f "$here/fuzz_$target.c" ] || fail "there is no target '$target'; there are $(known | tr '\n' ' ')"
 done
 
+for program in clang meson ninja; do
+  command -v "$program" >/dev/null || fail "$program is not installed; on Debian: apt-get install clang meson ninja-build"
+done
+
 # All of the code is instrumented, but for the kernels: these are slow, and the optimizers' tests cover them.
 if ! [ -f "$build/build.ninja" ]; then
   CC=clang meson setup "$build" "$root" -Dfuzz=true -Dtests=enabled -Ddebug=true -Doptimization=1 -Dwerror=false \

@@ -102,6 +102,9 @@ ok $? "an unknown strategy is named, and nothing is left running"
 run --workers
 [ "$status" -eq 2 ] && says err '^quickstart: --workers: expected a value after it$'
 ok $? "an option without its value is refused"
+run --no-install --workers two
+[ "$status" -eq 2 ] && says err "^quickstart: --workers: expected a whole number from 1, got 'two'$"
+ok $? "a count that is none is refused before anything is built"
 run --help
 [ "$status" -eq 0 ] && says out '--strategy NAME' && says out '--no-install'
 ok $? "--help lists the options"

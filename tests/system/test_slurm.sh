@@ -90,6 +90,16 @@ fi
 bash "$batch" worker >"$work/out" 2>"$work/err"
 is 2 $? "outside of a job it says how it is used"
 
+submit PSD_SHARDS_PER_NODE=two -- true
+is "2 psd.sbatch: PSD_SHARDS_PER_NODE: expected a whole number from 1, got 'two'" "$? $(cat "$work/err")" "a count that is none is refused"
+submit PSD_WORKERS_PER_NODE=0 -- true
+is "2 psd.sbatch: PSD_WORKERS_PER_NODE: expected a whole number from 1, got '0'" "$? $(cat "$work/err")" "and one of 0"
+submit PSD_PORT=99999 -- true
+is "2 psd.sbatch: PSD_PORT: expected a port from 1 to 65535, got '99999'" "$? $(cat "$work/err")" "and a port that is none"
+host=$(hostname)
+submit PATH=/usr/bin:/bin -- true
+is "2 psd.sbatch: scontrol is not in PATH on $host" "$? $(cat "$work/err")" "a program that is not there is named"
+
 data=$source/client/examples/data/digits
 submit PSD_WORKERS_PER_NODE=2 -- digits --svg '' --epochs 30 --data "$data" --strategy sync
 must $? "a job trains to its end"
