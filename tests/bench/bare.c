@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
+#include "tests/bench/reason.h"
 
 #define PIECE      MIB  /* of this size went fastest over loopback, with socket buffers as the system makes them */
 #define SPINS      2000 /* looks before a rank lets others run */
@@ -25,7 +26,7 @@
 static _Noreturn void
 bare_die(const char *what)
 {
-    fprintf(stderr, "bench: limits: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "bench: limits: %s%s%s\n", what, reason_before(), reason_text());
     exit(1);
 }
 

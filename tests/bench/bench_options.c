@@ -1,10 +1,12 @@
 #include "tests/bench/bench_options.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/core/base/nearest.h"
 #include "tests/bench/area.h"
 #include "tests/bench/series.h"
 
@@ -209,6 +211,17 @@ options_fill(struct bench_options *s)
     s->gloo = s->gloo != NULL ? s->gloo : options_built("GLOO_TEAM_BIN", "gloo_team");
 }
 
+static void
+refuse_area(const char *name)
+{
+    struct nearest nearest = nearest_to(name);
+    char meant[NEAREST_TEXT_MAX];
+
+    for (size_t i = 0; i < areas_len; i++)
+        nearest_offer(&nearest, areas[i].name);
+    fprintf(stderr, "bench: there is no area '%.64s'; --list lists them%s\n", name, nearest_text(&nearest, "", meant));
+}
+
 bool
 bench_options_parse(struct bench_options *s, int argc, char **argv, int *status)
 {
@@ -227,9 +240,13 @@ bench_options_parse(struct bench_options *s, int argc, char **argv, int *status)
     options_fill(s);
     for (int i = 0; i < s->line.len; i++)
         if (area_find(s->line.words[i]) == NULL) {
-            fprintf(stderr, "bench: there is no area '%.64s'; --list lists them\n", s->line.words[i]);
+            refuse_area(s->line.words[i]);
             return false;
         }
+    if (!s->list && s->psd != NULL && access(s->psd, X_OK) != 0) {
+        fprintf(stderr, "bench: psd cannot be run: %s: %s\n", s->psd, strerror(errno));
+        return false;
+    }
     if (s->list)
         list_areas();
     else if (s->psd == NULL)

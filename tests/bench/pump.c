@@ -20,6 +20,7 @@
 
 #include "common/core/base/base.h"
 #include "common/core/optimizer/optimizer.h"
+#include "tests/bench/reason.h"
 #include "tests/now.h"
 
 struct pump_head {
@@ -62,7 +63,7 @@ struct server {
 static _Noreturn void
 pump_die(const char *what)
 {
-    fprintf(stderr, "bench: pump: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "bench: pump: %s%s%s\n", what, reason_before(), reason_text());
     exit(1);
 }
 

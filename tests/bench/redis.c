@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
+#include "tests/bench/reason.h"
 #include "tests/bench/server.h"
 #include "tests/now.h"
 
@@ -27,7 +28,10 @@
 static _Noreturn void
 redis_die(const char *what, const redisContext *c)
 {
-    fprintf(stderr, "bench: redis: %s: %s\n", what, c != NULL && c->err != 0 ? c->errstr : strerror(errno));
+    if (c != NULL && c->err != 0)
+        fprintf(stderr, "bench: redis: %s: %s\n", what, c->errstr);
+    else
+        fprintf(stderr, "bench: redis: %s%s%s\n", what, reason_before(), reason_text());
     exit(EXIT_FAILURE);
 }
 

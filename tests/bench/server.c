@@ -14,6 +14,7 @@
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
+#include "tests/bench/reason.h"
 #include "tests/remove_tree.h"
 
 #define WORDS_MAX 64
@@ -21,7 +22,7 @@
 _Noreturn void
 bench_die(const char *what, const struct ps_error *e)
 {
-    fprintf(stderr, "bench: %s: %s\n", what, e != NULL ? e->text : strerror(errno));
+    fprintf(stderr, "bench: %s%s%s\n", what, e != NULL ? ": " : reason_before(), e != NULL ? e->text : reason_text());
     exit(EXIT_FAILURE);
 }
 
@@ -123,6 +124,32 @@ server_become(const struct bench_server *s, int ready)
     _exit(127);
 }
 
+/* It has closed the descriptor without both addresses, at its end as a rule; what it printed is on standard error. */
+static _Noreturn void
+server_not_ready(const struct bench_server *s)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    char what[BENCH_PATH_MAX + 64];
+    pid_t ended = 0;
+    int status = 0;
+
+    /* Its descriptors are closed a moment before it can be waited for. */
+    for (int i = 0; i < 100 && (ended = waitpid(s->pid, &status, WNOHANG)) == 0; i++)
+        nanosleep(&pause, NULL);
+    if (ended <= 0) {
+        kill(s->pid, SIGKILL);
+        waitpid(s->pid, NULL, 0);
+        snprintf(what, sizeof what, "%s did not say on which TCP and Unix address it listens", s->settings->psd);
+    } else if (WIFSIGNALED(status)) {
+        snprintf(what, sizeof what, "%s was ended by signal %d before it listened", s->settings->psd, WTERMSIG(status));
+    } else {
+        snprintf(what, sizeof what, "%s ended with status %d before it listened", s->settings->psd,
+                 WEXITSTATUS(status));
+    }
+    errno = 0;
+    bench_die(what, NULL);
+}
+
 /* It writes its addresses, line by line, and closes the descriptor. */
 static void
 find_addresses(struct bench_server *s, int fd)
@@ -138,9 +165,8 @@ find_addresses(struct bench_server *s, int fd)
     }
     if (f != NULL)
         fclose(f);
-    errno = 0;
     if (s->address[0] == '\0' || s->unix_address[0] == '\0')
-        bench_die("psd did not become ready", NULL);
+        server_not_ready(s);
 }
 
 void

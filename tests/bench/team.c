@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/bench/reason.h"
 #include "tests/now.h"
 
 #define ANSWER_MS 120000 /* the longest that an order may take */
@@ -21,7 +22,7 @@
 static _Noreturn void
 team_die(const char *who, const char *what)
 {
-    fprintf(stderr, "bench: %s: %s: %s\n", who, what, strerror(errno));
+    fprintf(stderr, "bench: %s: %s%s%s\n", who, what, reason_before(), reason_text());
     exit(1);
 }
 

@@ -121,6 +121,14 @@ with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as dis
     ok(listed.returncode == 0 and "wire" in areas and "optimizers" in areas, "--list lists the areas", listed.stdout)
     for name in areas:
         test_area(name, work, disk)
+    broken = bench("wire", "--extent", "tiny", "--psd", "/bin/false", "--disk", disk)
+    ok(broken.returncode != 0 and broken.stderr == "bench: /bin/false ended with status 1 before it listened\n",
+       "a psd that does not start is said to have ended, and how", broken.stderr)
+    missing = bench("wire", "--extent", "tiny", "--psd", "/nowhere/psd", "--disk", disk)
+    ok(missing.returncode == 2 and missing.stderr == "bench: psd cannot be run: /nowhere/psd: No such file or directory\n",
+       "and one that is not there", missing.stderr)
+    near = bench("wrie")
+    ok(near.returncode == 2 and "did you mean wire?" in near.stderr, "the area that was meant is named", near.stderr)
     unknown = bench("wire", "nonsense")
     ok(unknown.returncode == 2 and "nonsense" in unknown.stderr, "an area that is not there is refused", unknown.stderr)
     some = os.path.join(work, "some.json")
