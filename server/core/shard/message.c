@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/core/durability/drop_erase.h"
+#include "server/core/shard/audit.h"
 #include "server/core/shard/commit.h"
 #include "server/core/shard/define.h"
 #include "server/core/shard/drain.h"
@@ -443,5 +444,6 @@ message_take(struct shard *s, struct connection *c, struct event_context *ctx)
         refuse_message(s, c, event->head, err, &e);
         return SHARD_TAKEN;
     }
+    audit_asked(s, c, &msg, event->token);
     return message_rows[msg.type].handle(s, c, &msg, ctx);
 }

@@ -171,6 +171,8 @@ shard_kit_perform(struct kit *k, struct shard_action *a)
         ck_assert_ptr_nonnull(a->text);
         if (getenv("KIT_LOG") != NULL)
             fprintf(stderr, "# %s\n", a->text);
+        if (strncmp(a->text, "audit ", 6) == 0)
+            snprintf(k->audit, sizeof k->audit, "%s", a->text);
         free(a->text);
         k->logs++;
         break;

@@ -50,6 +50,7 @@ struct kit {
     bool draining;                       /* SHARD_DRAIN_BEGUN came */
     bool stopped;                        /* SHARD_STOPPED came */
     unsigned logs;                       /* SHARD_LOG actions seen */
+    char audit[256];                     /* the newest of them that begins so */
     struct shard_save *save;             /* that runs: SHARD_SAVE_BEGUN came */
     bool save_closing;                   /* SHARD_SAVE_CLOSE came */
     void (*save_instant)(struct kit *k); /* or NULL: called at its instant */
