@@ -350,6 +350,37 @@ visit_block(void *arg, const struct store_key *key, struct span value)
     return true;
 }
 
+/* A hello that was on its way when its worker ended comes after the drop, and makes the job anew: with a session that
+ * has done nothing. */
+struct scrap_late {
+    const struct scrap *scrap;
+    bool came;
+};
+
+static bool
+visit_late(void *arg, struct span key, struct span value)
+{
+    struct scrap_late *l = arg;
+    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
+
+    (void)key;
+    ps_assert(row != NULL);
+    l->came = l->came || (row->incarnation == l->scrap->worker.incarnation && row->last_seq == 0);
+    psd__session_row__free_unpacked(row, NULL);
+    return true;
+}
+
+static bool
+scrap_came_late(const struct scrap *x, uint32_t shard)
+{
+    struct store *store = x->shards[shard].store;
+    struct scrap_late l = {.scrap = x};
+
+    if (x->shards[shard].core != NULL && !x->shards[shard].restoring)
+        (void)store->ops->each_row(store, STORE_SESSIONS, visit_late, &l);
+    return l.came;
+}
+
 static void
 check_shard(struct scrap *x, uint32_t shard)
 {
@@ -454,9 +485,28 @@ all_answered(struct scrap *x)
     return left == 0;
 }
 
+/* True: they are asked once more. */
+static bool
+scrap_drops_late(struct scrap *x)
+{
+    bool late = false;
+
+    for (uint32_t i = 0; i < x->model.shards; i++) {
+        if (!scrap_came_late(x, i))
+            continue;
+        sim_trace(x->boss.sim, "s%u has job %s again, by a late hello", i, job_name);
+        x->forced = late = true;
+        x->answered[i] = false;
+        x->ask_us[i] = 0;
+    }
+    return late;
+}
+
 static void
 scrap_dropped(struct scrap *x)
 {
+    if (scrap_drops_late(x))
+        return;
     for (uint32_t i = 0; i < x->model.shards && scrap_is_sure(x); i++)
         check_shard(x, i);
     x->drops++;
