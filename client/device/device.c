@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/core/base/base.h"
+#include "common/core/base/nearest.h"
 
 struct device_kind {
     const char *name;
@@ -20,13 +21,16 @@ static const struct device_kind kinds[] = {
 static enum ps_err
 unknown_device(const char *name, struct ps_error *e)
 {
-    char names[128] = "";
+    struct nearest nearest = nearest_to(name);
+    char names[128] = "", meant[NEAREST_TEXT_MAX];
 
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", kinds[i].name);
+        nearest_offer(&nearest, kinds[i].name);
     }
-    return ps_fail(e, PS_ERR_INVALID, "there is no device \"%.64s\"; devices are: %s", name, names);
+    return ps_fail(e, PS_ERR_INVALID, "there is no device \"%.64s\"; devices are: %s%s", name, names,
+                   nearest_text(&nearest, "", meant));
 }
 
 /* "cuda:1": 1. Without a number: 0. False: something else follows. */

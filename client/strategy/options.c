@@ -4,6 +4,7 @@
 
 #include "client/strategy/strategy.h"
 #include "common/core/base/comma_list.h"
+#include "common/core/base/nearest.h"
 #include "common/core/codec/codec.h"
 #include "common/core/wire/wire_text.h"
 
@@ -27,14 +28,17 @@ ps_strategy_name(size_t i)
 static enum ps_err
 unknown_strategy(const char *name, struct ps_error *e)
 {
-    char names[256] = "";
+    struct nearest nearest = nearest_to(name);
+    char names[256] = "", meant[NEAREST_TEXT_MAX];
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         size_t used = strlen(names);
 
         snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", rows[i].name);
+        nearest_offer(&nearest, rows[i].name);
     }
-    return ps_fail(e, PS_ERR_INVALID, "there is no strategy \"%.64s\"; strategies are: %s", name, names);
+    return ps_fail(e, PS_ERR_INVALID, "there is no strategy \"%.64s\"; strategies are: %s%s", name, names,
+                   nearest_text(&nearest, "", meant));
 }
 
 static const struct strategy_row *

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/core/base/file_kind.h"
+#include "common/core/base/nearest.h"
 #include "common/core/base/text_lines.h"
 
 static const char *const role_names[ROLES] = {
@@ -83,6 +84,22 @@ take_secret(struct key *k, const char *source, const char *text, size_t n, struc
     return PS_OK;
 }
 
+/* The sentence quotes nothing of the text, which may be a secret; the role that was meant is none. */
+static enum ps_err
+refuse_role(const char *source, const char *name, const char *text, size_t n, struct ps_error *e)
+{
+    char said[NEAREST_NAME_MAX + 2], meant[NEAREST_TEXT_MAX];
+    struct nearest nearest;
+
+    snprintf(said, sizeof said, "%.*s", (int)MIN(n, sizeof said - 1), text);
+    nearest = nearest_to(said);
+    for (int i = ROLE_READ; i < ROLES; i++)
+        nearest_offer(&nearest, role_names[i]);
+    explicit_bzero(said, sizeof said);
+    return ps_fail(e, PS_ERR_CONFIG, "%s: the role of token '%s' is none of read, train and admin%s", source, name,
+                   nearest_text(&nearest, "", meant));
+}
+
 enum ps_err
 key_parse(struct key *k, const char *source, const char *text, size_t n, struct ps_error *e)
 {
@@ -100,8 +117,7 @@ key_parse(struct key *k, const char *source, const char *text, size_t n, struct 
     n -= name + 1;
     if ((role = keyring_field_len(text, n)) < n) {
         if ((k->role = role_of(text, role)) == ROLE_NONE)
-            return ps_fail(e, PS_ERR_CONFIG, "%s: the role of token '%s' is none of read, train and admin", source,
-                           k->name);
+            return refuse_role(source, k->name, text, role, e);
         text += role + 1;
         n -= role + 1;
     }

@@ -2,8 +2,10 @@
 #include "common/core/model/age.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "common/core/base/nearest.h"
 #include "common/core/base/number.h"
 #include "common/core/model/power.h"
 
@@ -24,19 +26,27 @@ age_parse(const char *text, struct age_policy *out, struct ps_error *e)
                  [AGE_EXPONENTIAL] = {"exponential", true},
                  [AGE_CUTOFF] = {"cutoff", true}};
     size_t len = strcspn(text, ":");
+    char name[NEAREST_NAME_MAX + 2], meant[NEAREST_TEXT_MAX];
     struct age_policy policy = {0};
+    struct nearest nearest;
 
+    snprintf(name, sizeof name, "%.*s", (int)MIN(len, sizeof name - 1), text);
+    nearest = nearest_to(name);
     for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        nearest_offer(&nearest, forms[i].name);
         if (strlen(forms[i].name) != len || memcmp(forms[i].name, text, len) != 0)
             continue;
         policy.kind = (enum age_kind)i;
         if (forms[i].parameter ? text[len] != ':' || !number_read(text + len + 1, &policy.parameter)
-                               : text[len] != '\0')
+                               : text[len] != '\0') {
+            nearest = nearest_to(""); /* the name is right */
             break;
+        }
         *out = policy;
         return age_check(out, e);
     }
-    return ps_fail(e, PS_ERR_INVALID, "expected none, inverse, exponential:BASE or cutoff:AGE, got '%.64s'", text);
+    return ps_fail(e, PS_ERR_INVALID, "expected none, inverse, exponential:BASE or cutoff:AGE, got '%.64s'%s", text,
+                   nearest_text(&nearest, "", meant));
 }
 
 enum ps_err

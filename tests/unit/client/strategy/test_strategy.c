@@ -348,6 +348,7 @@ START_TEST(what_does_not_fit_is_refused_and_named)
         PS_OK);
     assert_fails(PS_ERR_INVALID, "one_device, mirrored, central_storage", strategy_opens("mirrord", o));
     assert_fails(PS_ERR_INVALID, "no strategy \"\"", ps_strategy_open(NULL, &o, &s, &error));
+    assert_fails(PS_ERR_INVALID, "; did you mean mirrored?", strategy_opens("mirored", o));
     assert_fails(PS_ERR_INVALID, "options", ps_strategy_open("mirrored", NULL, &s, &error));
     o = strategy_usual(2, 0);
     assert_fails(PS_ERR_INVALID, "batches of 0", strategy_opens("mirrored", o));
@@ -359,6 +360,8 @@ START_TEST(what_does_not_fit_is_refused_and_named)
     assert_fails(PS_ERR_INVALID, "one device", strategy_opens("one_device", o));
     o.replicas = 0;
     ck_assert_int_eq(strategy_opens("mirrored", o), PS_OK);
+    o.devices = "cpu,cdua";
+    assert_fails(PS_ERR_INVALID, "; did you mean cuda?", strategy_opens("mirrored", o));
     o.devices = "cpu,abacus";
     assert_fails(PS_ERR_INVALID, "abacus", strategy_opens("mirrored", o));
     o = strategy_usual(2, BATCH);

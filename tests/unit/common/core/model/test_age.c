@@ -30,6 +30,10 @@ START_TEST(policies_are_read_from_text)
         ck_assert_msg(age_parse(bad[i], &p, &e) == PS_ERR_INVALID, "'%s' was read", bad[i]);
     ck_assert_int_eq(age_parse("old", &p, &e), PS_ERR_INVALID);
     ck_assert_str_eq(e.text, "expected none, inverse, exponential:BASE or cutoff:AGE, got 'old'");
+    ck_assert_int_eq(age_parse("exponetial:0.9", &p, &e), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(e.text, "got 'exponetial:0.9'; did you mean exponential?"));
+    ck_assert_int_eq(age_parse("cutoff", &p, &e), PS_ERR_INVALID);
+    ck_assert_ptr_null(strstr(e.text, "did you mean"));
 }
 END_TEST
 
