@@ -182,6 +182,7 @@ conn_init(struct conn *c, struct conn_pool *pool, bool is_pipe, const struct con
     c->u.handle.data = c;
     frame_reader_init(&c->reader);
     c->reader.buffers = &pool->buffers;
+    c->reader.heads = events->head != NULL;
     return PS_OK;
 }
 

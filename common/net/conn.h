@@ -85,6 +85,10 @@ void conn_pool_finish(struct conn_pool *p); /* accepts zeroed and finished pools
 struct conn_events {
     /* TLS: the handshake is done, once; frames may come from now on, and queued ones go out after this. May be NULL. */
     void (*secured)(struct conn *c);
+    /* The head of a frame is whole, and the rest has yet to come: memory for it is not taken yet. An error, with a
+     * sentence in *why, ends the connection (ended()); after conn_read_pause() nothing more of it is read, or taken,
+     * before reading continues. Not called in authentication. May be NULL. */
+    enum ps_err (*head)(struct conn *c, const struct frame_head *head, struct ps_error *why);
     /* Metadata of a frame with a payload is whole: optionally frame_direct() or frame_discard() on conn_reader(). May
      * be NULL. */
     void (*meta)(struct conn *c, const struct frame_head *head, const void *meta);
@@ -222,9 +226,9 @@ void conn_cut(struct conn *c);
  * and was handed out. */
 bool conn_poll(struct conn *c);
 
-/* Stop and continue reading. The frame that has begun may still come, when all of it was read already; whole frames
- * behind it are kept back (at most CONN_SCRATCH bytes, copied) and come from the loop's next iteration on, after
- * reading continues. */
+/* Stop and continue reading. Within head() that is before the frame; else the frame that has begun may still come, when
+ * all of it was read already. Whole frames behind it are kept back (at most CONN_SCRATCH bytes, copied) and come from
+ * the loop's next iteration on, after reading continues. */
 void conn_read_pause(struct conn *c);
 void conn_read_resume(struct conn *c);
 

@@ -144,6 +144,12 @@ conn_auth_begin(struct conn *c)
 }
 
 bool
+conn_auth_expects(const struct conn *c, const struct frame_head *head)
+{
+    return !c->auth->optional || head->type == MSG_KNOCK;
+}
+
+bool
 conn_auth_takes(struct conn *c, const struct frame_head *head, const void *meta)
 {
     uint8_t frame[TOKEN_HANDSHAKE_FRAME_MAX];

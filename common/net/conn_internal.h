@@ -70,6 +70,9 @@ void conn_rest_drop(struct conn *c);
 /* For a connection in authentication. Takes a frame. False: authentication is over, and the frame is the owner's. */
 bool conn_auth_takes(struct conn *c, const struct frame_head *head, const void *meta);
 
+/* Whether a frame with this head, of which the rest has yet to come, will be authentication's. */
+bool conn_auth_expects(const struct conn *c, const struct frame_head *head);
+
 /* Bytes that are no frame, or no frame of the authentication; its deadline has passed. The connection ends. */
 void conn_auth_broken(struct conn *c, const struct ps_error *why);
 void conn_auth_late(struct conn *c);

@@ -60,6 +60,21 @@ conn_rest_drop(struct conn *c)
     c->rest_at = c->rest_len = 0;
 }
 
+/* Asks the owner whether the frame may come. True: reading stops before the rest of it. */
+static bool
+head_stops(struct conn *c)
+{
+    struct ps_error e;
+
+    if (c->auth != NULL && conn_auth_expects(c, &c->reader.head))
+        return false;
+    if (c->events->head(c, &c->reader.head, &e) == PS_OK)
+        return c->paused;
+    if (!c->closing)
+        conn_end(c, &e);
+    return true;
+}
+
 /* Keep these bytes until reading continues. False: no memory. */
 static bool
 rest_keep(struct conn *c, const uint8_t *data, size_t n)
@@ -87,6 +102,9 @@ conn_feed(struct conn *c, const uint8_t *data, size_t n)
     for (; n > 0 && !c->closing && !c->ended && !stop; data += used, n -= used) {
         switch (frame_feed(r, data, n, &used)) {
         case FRAME_MORE:
+            break;
+        case FRAME_HEADED:
+            stop = head_stops(c) && n > used && !c->closing && !c->ended && rest_keep(c, data + used, n - used);
             break;
         case FRAME_META: /* has a payload: authentication takes none */
             if (c->auth != NULL && conn_auth_takes(c, &r->head, r->meta))

@@ -150,6 +150,7 @@ shm_feed(struct link_shm *t, size_t n)
 
     for (; left > 0 && t->state == SHM_OPEN && !t->ended; data += used, left -= used) {
         switch (frame_feed(r, data, left, &used)) {
+        case FRAME_HEADED: /* not asked for */
         case FRAME_MORE:
             break;
         case FRAME_META:

@@ -24,6 +24,12 @@ class_of(size_t len)
     return class;
 }
 
+size_t
+buffer_pool_size(size_t len)
+{
+    return class_size(class_of(len));
+}
+
 uint8_t *
 buffer_pool_take(struct buffer_pool *pool, size_t len, size_t *size)
 {

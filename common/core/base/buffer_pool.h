@@ -27,6 +27,9 @@ struct buffer_pool {
  * memory. */
 uint8_t *buffer_pool_take(struct buffer_pool *pool, size_t len, size_t *size);
 
+/* How many bytes take() lends for len. */
+size_t buffer_pool_size(size_t len);
+
 /* Give back what take() lent, with its *size. Accepts data == NULL. */
 void buffer_pool_give(struct buffer_pool *pool, uint8_t *data, size_t size);
 

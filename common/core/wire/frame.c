@@ -282,9 +282,15 @@ take_head(struct frame_reader *r, struct frame_input *in, enum frame_event *even
     }
     if (frame_head_decode(r->head_bytes, &r->head, &r->error) != PS_OK || size_check(r) != PS_OK)
         return frame_broken(r, event);
-    r->state = FRAME_BODY;
     r->got = 0;
-    return true;
+    if (!r->heads || in->left >= body_size(r) + tail_size(r)) {
+        r->state = FRAME_BODY;
+        return true;
+    }
+    frame_reader_trim(r); /* what the last frame took, which is handed out no more */
+    r->state = FRAME_BODY;
+    *event = FRAME_HEADED;
+    return false;
 }
 
 static bool

@@ -11,6 +11,8 @@
  *         n = read(..., at or scratch, at most len)
  *         while (n > 0) {
  *             what = frame_feed(r, data, n, &used);   // data == at means the bytes are already in place
+ *             FRAME_HEADED:  only where r->heads is set: the header is whole, the rest is not all there, and no memory
+ *                            was taken for it yet.
  *             FRAME_META:    header and metadata of a frame with a payload are whole: r->head, r->meta. Say where the
  *                            payload goes with frame_direct() (scatter into your buffers), frame_discard(), or nothing
  *                            (the reader lends a 64-byte-aligned buffer of its own, or the scratch bytes themselves
@@ -75,7 +77,7 @@ frame_pad(uint64_t len)
 
 enum frame_state { FRAME_HEAD, FRAME_BODY, FRAME_TAIL, FRAME_BROKEN };
 
-enum frame_event { FRAME_MORE, FRAME_META, FRAME_WHOLE, FRAME_BAD };
+enum frame_event { FRAME_MORE, FRAME_HEADED, FRAME_META, FRAME_WHOLE, FRAME_BAD };
 
 /* A place for payload bytes. */
 struct frame_part {
@@ -90,6 +92,7 @@ struct frame_reader {
     struct ps_error error;
     struct buffer_pool *buffers; /* where payload buffers come from; set after init, may stay NULL; borrowed */
     uint32_t meta_max;           /* set after init: a frame with more metadata, or with a payload, is refused; 0: not */
+    bool heads;                  /* set after init: FRAME_HEADED is wanted */
 
     /* private */
     enum frame_state state;

@@ -338,6 +338,7 @@ struct message_row {
                                 struct event_context *ctx);
     unsigned states; /* of the connection, in which the message is allowed */
     bool answers;    /* a message that is not valid is answered and the connection goes on */
+    bool payload;    /* it may have one */
 };
 
 #define IN(state) (1u << (state))
@@ -352,7 +353,7 @@ struct message_row {
 
 static const struct message_row message_rows[MSG_TYPE_MAX] = {
 #define X(id, number, name, type, text, payload, request, check, sender, invalid, ...)                                 \
-    [MSG_##id] = {MESSAGE_TAKE_##sender(name), MESSAGE_##invalid},
+    [MSG_##id] = {MESSAGE_TAKE_##sender(name), MESSAGE_##invalid, MESSAGE_##payload},
     MESSAGE_LIST(X)
 #undef X
 };
@@ -374,6 +375,44 @@ message_allowed(struct shard *s, struct connection *c, const struct frame_head *
     connection_break(s, c, PS_ERR_PROTOCOL, "a %s is not allowed %s", wire_type_name((enum msg_type)head->type),
                      state_names[c->state]);
     return false;
+}
+
+/* What a frame may bring beyond its head, in this state and with this role. */
+static enum ps_err
+message_check_head(const struct connection *c, const struct frame_head *head, enum role role, struct ps_error *e)
+{
+    const struct message_row *row = &message_rows[head->type];
+    uint32_t meta_max = c->state == CONN_NEW ? MESSAGE_META_NEW : FRAME_META_MAX;
+    char text[PS_ERROR_TEXT_MAX];
+
+    if (row->handle == NULL || (row->states & IN(c->state)) == 0)
+        return ps_fail(e, PS_ERR_PROTOCOL, "a %s is not allowed %s", wire_type_name((enum msg_type)head->type),
+                       state_names[c->state]);
+    if (role < permissions_of(head->type)) {
+        permissions_refusal(head->type, role, permissions_of(head->type), text, sizeof text);
+        return ps_fail(e, PS_ERR_DENIED, "%s", text);
+    }
+    if (!row->payload && head->payload_len > 0)
+        return ps_fail(e, PS_ERR_PROTOCOL, "a %s has no payload, and this one would have %" PRIu64 " bytes",
+                       wire_type_name((enum msg_type)head->type), head->payload_len);
+    if (head->meta_len > meta_max)
+        return ps_fail(e, PS_ERR_PROTOCOL, "a %s %s with %u bytes of metadata; the limit is %u",
+                       wire_type_name((enum msg_type)head->type), state_names[c->state], head->meta_len, meta_max);
+    return PS_OK;
+}
+
+enum ps_err
+message_head(const struct shard *s, uint64_t conn, const struct frame_head *head, enum role role, struct ps_error *e)
+{
+    const struct connection *c = connection_find(s, conn);
+
+    if (head->type >= MSG_TYPE_MAX) /* of no use to a shard, or the offer of shared memory: small */
+        return head->payload_len == 0 && head->meta_len <= MESSAGE_META_NEW
+                   ? PS_OK
+                   : ps_fail(e, PS_ERR_PROTOCOL, "a message of type %u is not taken here", head->type);
+    if (c == NULL || c->state == CONN_CLOSING) /* what comes is not handled any more */
+        return PS_OK;
+    return message_check_head(c, head, role, e);
 }
 
 /* The connection's role is too low: its request ends with an error. */

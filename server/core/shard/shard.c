@@ -19,6 +19,17 @@
 
 /* ---- Steps ---- */
 
+/* A connection whose role is too low, or that takes more than its share, has broken no rule of the protocol. */
+static void
+on_broken(struct shard *s, struct connection *c, const struct ps_error *why)
+{
+    s->stats.denied += why->code == PS_ERR_DENIED;
+    if (why->code == PS_ERR_DENIED || why->code == PS_ERR_LIMIT)
+        connection_refuse(s, c, why->code, "%s", why->text);
+    else
+        connection_break(s, c, why->code, "%s", why->text);
+}
+
 static enum shard_result
 on_connection_event(struct shard *s, struct event_context *ctx)
 {
@@ -33,7 +44,7 @@ on_connection_event(struct shard *s, struct event_context *ctx)
     } else if (c->state == CONN_CLOSING) {
         return SHARD_TAKEN;
     } else if (event->kind == SHARD_BROKEN) {
-        connection_break(s, c, event->error->code, "%s", event->error->text);
+        on_broken(s, c, event->error);
     } else {
         return message_take(s, c, ctx);
     }
@@ -140,6 +151,12 @@ bool
 shard_dirty(const struct shard *s)
 {
     return turn_dirty(s) || redo_waits(s);
+}
+
+enum ps_err
+shard_head(const struct shard *s, uint64_t conn, const struct frame_head *head, enum role role, struct ps_error *e)
+{
+    return message_head(s, conn, head, role, e);
 }
 
 bool

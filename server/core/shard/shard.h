@@ -56,6 +56,13 @@ void shard_free(struct shard *s); /* accepts NULL; aborts an open turn */
 
 enum shard_result shard_step(struct shard *s, const struct shard_event *event);
 
+/* The head of a frame has come, and the rest has not: whether this connection, with this role, may send such a message
+ * now, before memory is taken for it. Changes nothing. What is refused is given as SHARD_BROKEN: PS_ERR_PROTOCOL (a
+ * message that has no place here, a payload where there is none, metadata past the limit), PS_ERR_DENIED (its role is
+ * too low), with a sentence. */
+enum ps_err shard_head(const struct shard *s, uint64_t conn, const struct frame_head *head, enum role role,
+                       struct ps_error *e) PS_MUST_USE;
+
 /* End the turn. See above for what a failure means. */
 enum ps_err shard_commit(struct shard *s);
 

@@ -375,6 +375,7 @@ bytes_came(struct net_end *end, const uint8_t *data, size_t n)
         case FRAME_WHOLE:
             frame_came(l);
             break;
+        case FRAME_HEADED: /* not asked for */
         case FRAME_MORE:
             break;
         case FRAME_BAD:

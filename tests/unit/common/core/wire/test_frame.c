@@ -370,6 +370,35 @@ START_TEST(a_large_payload_is_read_in_place)
 }
 END_TEST
 
+/* Only where that is asked for, and only while the rest has yet to come. */
+START_TEST(a_head_is_announced_before_memory_is_taken)
+{
+    static const struct frame_shape two[] = {{3000, 100000, LEND}, {8, 16, LEND}};
+    struct frame_reader r;
+    struct frame_stream s;
+    size_t used, at = 0;
+
+    stream_make(&s, two, 2);
+    frame_reader_init(&r);
+    r.heads = true;
+    ck_assert_int_eq(frame_feed(&r, s.bytes, 31, &used), FRAME_MORE);
+    ck_assert_int_eq(frame_feed(&r, s.bytes + 31, 100, &used), FRAME_HEADED);
+    ck_assert_uint_eq(used, 1);
+    ck_assert_uint_eq(r.head.payload_len, 100000);
+    ck_assert_uint_eq(frame_reader_bytes(&r), 0);
+    at = FRAME_HEAD_SIZE;
+    ck_assert_int_eq(frame_feed(&r, s.bytes + at, 3000, &used), FRAME_META);
+    at += used;
+    ck_assert_int_eq(frame_feed(&r, s.bytes + at, 100000, &used), FRAME_WHOLE);
+    at += used;
+    ck_assert_int_eq(frame_feed(&r, s.bytes + at, s.len - at, &used), FRAME_META); /* all of it is there */
+    at += used;
+    ck_assert_int_eq(frame_feed(&r, s.bytes + at, s.len - at, &used), FRAME_WHOLE);
+    frame_reader_finish(&r);
+    free(s.bytes);
+}
+END_TEST
+
 START_TEST(a_directed_payload_is_read_where_it_belongs)
 {
     static const struct frame_shape one[] = {{0, 100000, LEND}};
@@ -620,6 +649,7 @@ make_suite(void)
     tcase_add_test(reader, a_large_payload_is_read_in_place);
     tcase_add_test(reader, a_directed_payload_is_read_where_it_belongs);
     tcase_add_test(reader, a_payload_may_be_discarded_half_way);
+    tcase_add_test(reader, a_head_is_announced_before_memory_is_taken);
     tcase_add_test(reader, an_idle_reader_holds_nothing);
     tcase_add_test(reader, random_bytes_never_crash_the_reader);
     suite_add_tcase(s, reader);
