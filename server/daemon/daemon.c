@@ -489,6 +489,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
 
     adaptive_spin_init(&d->spin, polling_most_ns(d));
     in_flight_init(&d->in_flight, d->options->in_flight, d->options->in_flight_connection);
+    d->roles[ROLE_READ].eighths = PEER_READ_EIGHTHS;
     d->wake_at_ms = UINT64_MAX;
     uv_replace_allocator(malloc, realloc_or_end, calloc, free);
     if ((status = uv_loop_init(&d->loop)) != 0)

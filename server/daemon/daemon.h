@@ -12,10 +12,11 @@
  *
  * Modules: open_stores (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that
  * accept), socket_activation (those that systemd has opened), access_policy (what connections have to prove;
- * keyring_file), peer (one connection), tls_listener (TLS), in_flight (the memory cap), save_schedule (when to save),
- * saver (how: a thread of its own), restore_requests (restores from checkpoints), daemon_stats (for reports and
- * metrics), http (metrics and health, on a thread of its own), notify (reports to launchers and systemd), options, log;
- * live_dir, durable_dir, env_pair (which data lies where, and whether it is valid). */
+ * keyring_file), peer (one connection), client_identity (whose it is), tls_listener (TLS), in_flight (the memory cap),
+ * save_schedule (when to save), saver (how: a thread of its own), restore_requests (restores from checkpoints),
+ * daemon_stats (for reports and metrics), http (metrics and health, on a thread of its own), notify (reports to
+ * launchers and systemd), options, log; live_dir, durable_dir, env_pair (which data lies where, and whether it is
+ * valid). */
 #ifndef SERVER_DAEMON_DAEMON_H
 #define SERVER_DAEMON_DAEMON_H
 
@@ -25,6 +26,7 @@
 #include "common/net/conn.h"
 #include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
+#include "server/daemon/client_identity.h"
 #include "server/daemon/in_flight.h"
 #include "server/daemon/restore_requests.h"
 #include "server/daemon/save_schedule.h"
@@ -79,6 +81,8 @@ struct daemon {
     uint64_t shared_until; /* turns before this one are shared */
     uint64_t next_id;
     struct in_flight in_flight;
+    struct in_flight_share roles[ROLES]; /* of in_flight */
+    struct client_identity *identities;  /* hash by name */
     struct save_schedule save_schedule;
     struct tls_listener tls;
     struct restore_requests restore_requests;

@@ -1,12 +1,15 @@
-/* The cap on messages in memory: how many bytes each connection and all together hold, and which connections wait for
- * memory. Pure.
+/* The cap on messages in memory: how many bytes each connection, each role and identity, and all together hold, and
+ * which connections wait for memory. Pure.
  *
- * Counted are payloads that are being read (from the moment their frame's header says how long they are) and answers
- * that wait to be sent. A payload that does not fit is not read until others have gone: its connection is paused and
- * waits its turn, so memory does not grow and no connection is refused. One payload is admitted even past the cap when
- * no other is being read, so that answers that no peer fetches cannot stop everything.
+ * Counted are frames that are being read (from the moment their header says how long they are) and answers that wait to
+ * be sent. A frame that does not fit is not read until others have gone: its connection is paused and waits its turn,
+ * so memory does not grow and no connection is refused. One frame is admitted even past the cap when no other is being
+ * read, so that answers that no peer fetches cannot stop everything.
  *
- *     if (!in_flight_admit(&all, &mine, len)) pause reading;     // at the frame's metadata
+ * A share is a part of the cap that several connections have together: those of a role, or of an identity. A connection
+ * whose share is used up waits for that share, and no other connection waits for it.
+ *
+ *     if (!in_flight_admit(&all, &mine, len)) pause reading;     // at the frame's header
  *     in_flight_leave(&all, &mine, len)                          // the frame was dealt with
  *     while ((next = in_flight_next(&all)) != NULL) resume(next) // memory may be free again */
 #ifndef SERVER_DAEMON_IN_FLIGHT_H
@@ -14,26 +17,38 @@
 
 #include "common/core/base/base.h"
 
+/* What connections of one role, or of one identity, hold together. */
+struct in_flight_share {
+    uint64_t bytes;
+    unsigned eighths; /* of the cap, that it may be; 0: all of it */
+};
+
+enum in_flight_share_kind { IN_FLIGHT_ROLE, IN_FLIGHT_IDENTITY, IN_FLIGHT_SHARES };
+
 /* One connection's part; zeroed at first. */
 struct in_flight_part {
-    uint64_t incoming, outgoing; /* bytes */
-    uint64_t wanted;             /* of the payload that waits for memory; 0: none does */
-    struct in_flight_part *next; /* in the queue of those that wait */
+    uint64_t incoming, outgoing;                      /* bytes */
+    uint64_t wanted;                                  /* of the frame that waits for memory; 0: none does */
+    struct in_flight_part *next;                      /* in the queue of those that wait */
+    struct in_flight_share *shares[IN_FLIGHT_SHARES]; /* borrowed; NULL: none. in_flight_assign() sets them */
 };
 
 struct in_flight {
     uint64_t max, part_max;
     uint64_t incoming, outgoing;
-    uint64_t waits, part_waits; /* how often a payload waited: for the total cap, or its connection's */
+    uint64_t waits, part_waits; /* how often a frame waited: for the total cap, or its connection's or share's */
     struct in_flight_part *first, **end;
 };
 
 void in_flight_init(struct in_flight *f, uint64_t max, uint64_t part_max);
 
-/* A payload of len bytes arrives. False: it must wait, and is queued; in_flight_next() will return it. */
+/* This share counts what the part holds from now on, in place of the former one of its kind. NULL: none does. */
+void in_flight_assign(struct in_flight_part *p, enum in_flight_share_kind kind, struct in_flight_share *share);
+
+/* A frame of len bytes arrives. False: it must wait, and is queued; in_flight_next() will return it. */
 bool in_flight_admit(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
-/* A payload that was admitted has been handled. */
+/* A frame that was admitted has been handled. */
 void in_flight_leave(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
 /* The next one that waited and is admitted now, or NULL. */
@@ -44,7 +59,7 @@ void in_flight_queue(struct in_flight *f, struct in_flight_part *p, uint64_t len
 void in_flight_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
 /* True while this connection should not be read because of answers that it does not fetch: it holds more than its own
- * cap, or the whole is past its cap and this one holds more than a sixteenth of its own. */
+ * cap, or the whole or one of its shares is past its cap and this one holds more than a sixteenth of its own. */
 bool in_flight_stuffed(const struct in_flight *f, const struct in_flight_part *p);
 
 /* The connection is gone: what it was reading no longer counts (its answers end one by one with in_flight_sent()). */

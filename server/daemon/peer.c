@@ -1,5 +1,6 @@
-/* A frame that succeeds: conn reads it; at its metadata the payload is admitted to the memory cap; when it is whole the
- * shard gets it (borrowing the bytes) and the payload leaves the cap.
+/* A frame that succeeds: conn reads it; where not all of it comes at once, the shard says at its head whether it may
+ * come, and it is admitted to the memory cap; when it is whole the shard gets it (borrowing the bytes) and it leaves
+ * the cap.
  *
  * A connection ends in one of three ways, and the shard is notified of each exactly once (SHARD_CLOSED):
  *     the stream ended or failed     conn reports it: the shard is notified, the connection is closed
@@ -74,31 +75,53 @@ peers_next_turn(struct daemon *d)
     }
 }
 
-/* ---- Memory for payloads ---- */
+/* ---- Memory for frames ---- */
 
 static void
-payload_leave(struct peer *p)
+frame_leave(struct peer *p)
 {
-    in_flight_leave(&p->daemon->in_flight, &p->part, p->payload);
-    p->payload = 0;
+    in_flight_leave(&p->daemon->in_flight, &p->part, p->admitted);
+    p->admitted = 0;
 }
 
 static void
-on_meta(struct conn *c, const struct frame_head *head, const void *meta)
+frame_admitted(struct peer *p, uint64_t bytes)
+{
+    p->admitted = bytes;
+    p->admitted_ms = uv_now(&p->daemon->loop);
+}
+
+/* Memory that the frame takes until it is whole (frame.h). */
+static uint64_t
+frame_bytes(const struct frame_head *head)
+{
+    uint64_t payload = head->payload_len + frame_pad(head->payload_len);
+
+    return head->meta_len + (payload > 0 ? buffer_pool_size(payload) : 0);
+}
+
+static enum ps_err
+on_head(struct conn *c, const struct frame_head *head, struct ps_error *why)
 {
     struct peer *p = c->arg;
     struct daemon *d = p->daemon;
+    uint64_t bytes = frame_bytes(head);
+    enum ps_err err;
 
-    (void)meta;
-    if (in_flight_admit(&d->in_flight, &p->part, head->payload_len)) {
-        p->payload = head->payload_len;
-        return;
+    if (bytes <= PEER_FRAME_FREE)
+        return PS_OK;
+    if ((err = shard_head(d->shard, p->id, head, p->role, why)) != PS_OK)
+        return err;
+    if (in_flight_admit(&d->in_flight, &p->part, bytes)) {
+        frame_admitted(p, bytes);
+        return PS_OK;
     }
     p->paused_for_room = true;
     conn_read_pause(c);
     if (daemon_may_log(d, &d->full_log_ms))
         log_line(LOG_LEVEL_WARNING, "messages in memory reached their cap: reading waits in_flight=%llu max=%llu",
                  (unsigned long long)in_flight_bytes(&d->in_flight), (unsigned long long)d->in_flight.max);
+    return PS_OK;
 }
 
 void
@@ -109,18 +132,18 @@ peers_admit(struct daemon *d)
     while ((part = in_flight_next(&d->in_flight)) != NULL) {
         struct peer *p = CONTAINER_OF(part, struct peer, part);
 
-        p->payload = part->incoming;
+        frame_admitted(p, part->incoming);
         p->paused_for_room = false;
         peer_resume(p);
     }
 }
 
-/* All of the payload had been read already when it was made to wait. */
+/* All of the frame had been read when it was made to wait, and there was no memory to keep it back. */
 static void
 stop_waiting(struct peer *p)
 {
     in_flight_forget(&p->daemon->in_flight, &p->part);
-    p->payload = 0;
+    p->admitted = 0;
     p->paused_for_room = false;
     peer_resume(p);
 }
@@ -160,6 +183,26 @@ peer_unlist(struct peer *p)
     p->flushing = p->paused_for_turn = false;
 }
 
+static void
+peer_anonymous(struct peer *p)
+{
+    in_flight_assign(&p->part, IN_FLIGHT_ROLE, NULL);
+    in_flight_assign(&p->part, IN_FLIGHT_IDENTITY, NULL);
+    client_identity_give(&p->daemon->identities, p->identity);
+    p->identity = NULL;
+}
+
+void
+peer_identify(struct peer *p, const char *name)
+{
+    struct daemon *d = p->daemon;
+
+    peer_anonymous(p);
+    in_flight_assign(&p->part, IN_FLIGHT_ROLE, &d->roles[p->role]);
+    if ((p->identity = client_identity_take(&d->identities, name)) != NULL)
+        in_flight_assign(&p->part, IN_FLIGHT_IDENTITY, &p->identity->share);
+}
+
 void
 peer_closed(struct conn *c)
 {
@@ -170,6 +213,7 @@ peer_closed(struct conn *c)
     tls_listener_leave(p);
     restore_requests_gone(d, p->id);
     in_flight_forget(&d->in_flight, &p->part);
+    peer_anonymous(p);
     peer_unlist(p);
     peer_proven(p);
     HASH_DEL(d->peers, p);
@@ -273,7 +317,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
         count_small(p, shared ? PEER_SMALL_SHARED : PEER_SMALL_ALONE);
     if (p->paused_for_room)
         stop_waiting(p);
-    payload_leave(p);
+    frame_leave(p);
     peers_admit(p->daemon);
 }
 
@@ -293,7 +337,7 @@ on_ended(struct conn *c, const struct ps_error *why)
         conn_finish(c, peer_closed);
         return;
     }
-    if (p->opened && (why->code == PS_ERR_PROTOCOL || why->code == PS_ERR_VERSION)) {
+    if (p->opened && (why->code == PS_ERR_PROTOCOL || why->code == PS_ERR_VERSION || why->code == PS_ERR_DENIED)) {
         event.error = why;
         daemon_step(p->daemon, &event);
         return;
@@ -305,7 +349,7 @@ on_ended(struct conn *c, const struct ps_error *why)
 }
 
 const struct conn_events peer_events = {
-    .secured = peer_secured, .meta = on_meta, .frame = on_frame, .ended = on_ended, .admitted = peer_admitted};
+    .secured = peer_secured, .head = on_head, .frame = on_frame, .ended = on_ended, .admitted = peer_admitted};
 
 struct peer *
 peer_find(struct daemon *d, uint64_t id)
@@ -324,6 +368,46 @@ holds_room(const struct daemon *d, const struct peer *p)
     return p->part.incoming > 0 || p->part.outgoing > d->in_flight.part_max / 16;
 }
 
+/* Gives back what is in memory of the frame that is being read; the rest of it will be discarded. */
+static void
+frame_drop(struct peer *p)
+{
+    struct frame_reader *r = conn_reader(&p->conn);
+    uint64_t kept;
+
+    frame_discard(r);
+    frame_reader_trim(r);
+    kept = MIN(p->admitted, frame_reader_bytes(r));
+    in_flight_leave(&p->daemon->in_flight, &p->part, p->admitted - kept);
+    p->admitted = kept;
+}
+
+/* Ends a connection that takes more than its share. It is sent the reason, unless it does not read. */
+static void
+peer_expel(struct peer *p, const char *why)
+{
+    struct shard_event event = peer_event(p, SHARD_BROKEN);
+    struct ps_error e;
+
+    log_line(LOG_LEVEL_WARNING, "closed: %s peer=%s identity=\"%s\"", why, p->conn.peer,
+             p->identity != NULL ? p->identity->name : "");
+    if (!p->opened || p->reported_closed || conn_queued(&p->conn)) {
+        conn_close(&p->conn, peer_closed);
+        return;
+    }
+    ps_error_set(&e, PS_ERR_LIMIT, "%s", why);
+    event.error = &e;
+    conn_read_pause(&p->conn);
+    frame_drop(p);
+    daemon_step(p->daemon, &event);
+}
+
+static bool
+frame_is_late(const struct daemon *d, const struct peer *p)
+{
+    return p->admitted > 0 && uv_now(&d->loop) - p->admitted_ms >= d->options->frame_ms;
+}
+
 void
 peers_check_stalls(struct daemon *d)
 {
@@ -333,13 +417,14 @@ peers_check_stalls(struct daemon *d)
     HASH_ITER (hh, d->peers, p, next) {
         uint64_t offset = conn_reader(&p->conn)->offset;
 
-        if (offset - p->seen_offset >= PEER_STALL_BYTES || p->sent != p->seen_sent || !holds_room(d, p)) {
+        if (d->in_flight.first != NULL && frame_is_late(d, p))
+            peer_expel(p, "its message did not come within --frame-timeout while others waited for memory");
+        else if (offset - p->seen_offset >= PEER_STALL_BYTES || p->sent != p->seen_sent || !holds_room(d, p)) {
             p->seen_offset = offset;
             p->seen_sent = p->sent;
             p->moved_ms = now;
         } else if (d->in_flight.first != NULL && now - p->moved_ms >= PEER_STALL_MS) {
-            log_line(LOG_LEVEL_WARNING, "closed: it stalls while others wait for memory peer=%s", p->conn.peer);
-            conn_close(&p->conn, peer_closed);
+            peer_expel(p, "it stalls while others wait for memory (--in-flight)");
         }
     }
 }

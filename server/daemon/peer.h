@@ -25,8 +25,10 @@ struct peer {
     uint64_t turn;        /* in which it last sent a small message */
     uint32_t small;       /* messages in that turn */
     struct peer *turn_next;
-    uint64_t payload; /* admitted, of the frame that is being read */
+    uint64_t admitted; /* memory of the frame that is being read */
+    uint64_t admitted_ms;
     struct in_flight_part part;
+    struct client_identity *identity;                /* NULL: not known yet, or there was no memory for it */
     uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
     struct peer *flush_next;
     bool values;     /* are among what is to be flushed */
@@ -94,11 +96,18 @@ void peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated);
 /* The turn is over: those that had their share are read again. */
 void peers_next_turn(struct daemon *d);
 
-/* Admit payloads that wait, as far as memory allows. */
+/* A frame of which no more is in memory than this is not counted: what a connection holds in any case. */
+#define PEER_FRAME_FREE (4 * KIB)
+
+/* Of --in-flight, that all connections together may hold whose role is read. */
+#define PEER_READ_EIGHTHS 2
+
+/* Admit frames that wait, as far as memory allows. */
 void peers_admit(struct daemon *d);
 
-/* Close connections that hold memory that others wait for and have moved less than PEER_STALL_BYTES, and fetched no
- * answer, for PEER_STALL_MS: a peer that is very slow delays the others as much as one that has stopped. */
+/* Close connections that hold memory that others wait for: those that have moved less than PEER_STALL_BYTES, and
+ * fetched no answer, for PEER_STALL_MS (a peer that is very slow delays the others as much as one that has stopped),
+ * and those whose frame is not there --frame-timeout after its head came, however it moves. */
 #define PEER_STALL_MS    10000
 #define PEER_STALL_BYTES (64 * KIB)
 void peers_check_stalls(struct daemon *d);
@@ -121,5 +130,8 @@ void peer_closed(struct conn *c);
 void peer_admitted(struct conn *c, enum role role, const char *token);
 void peer_denied(struct peer *p, const struct ps_error *why);
 void peer_proven(struct peer *p);
+
+/* Its shares of the memory for messages, by its role and by whose it is: "token alice". */
+void peer_identify(struct peer *p, const char *name);
 
 #endif

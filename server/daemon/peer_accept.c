@@ -124,11 +124,14 @@ peer_accept_introduce(struct peer *p)
 void
 peer_admitted(struct conn *c, enum role role, const char *token)
 {
+    char name[KEYRING_NAME_MAX + 8];
     struct peer *p = c->arg;
 
     peer_proven(p);
     p->role = role;
     snprintf(p->token, sizeof p->token, "%s", token);
+    snprintf(name, sizeof name, "token %s", token);
+    peer_identify(p, name);
     log_line(LOG_LEVEL_DEBUG, "admitted token=%s role=%s peer=%s", token, role_name(role), c->peer);
     if (!p->opened)
         peer_accept_introduce(p);
@@ -183,15 +186,41 @@ set_guard(struct peer *p, bool optional)
 }
 
 /* Over a Unix socket the kernel says which user connects. */
+static bool
+peer_accept_user(const struct peer *p, struct ucred *who)
+{
+    socklen_t len = sizeof *who;
+
+    *who = (struct ucred){.uid = (uid_t)-1};
+    if (p->conn.u.handle.type != UV_NAMED_PIPE)
+        return false;
+    if (getsockopt(p->conn.fd, SOL_SOCKET, SO_PEERCRED, who, &len) != 0)
+        who->uid = (uid_t)-1;
+    return true;
+}
+
+/* It needs no proof: it is its user's, or its host's. */
+static void
+peer_accept_pass(struct peer *p)
+{
+    char name[PS_ERROR_PEER_MAX + 8];
+    const char *port = strrchr(p->conn.peer, ':');
+    struct ucred who;
+
+    if (peer_accept_user(p, &who))
+        snprintf(name, sizeof name, "user %u", (unsigned)who.uid);
+    else
+        snprintf(name, sizeof name, "host %.*s", (int)(port != NULL ? port - p->conn.peer : 0), p->conn.peer);
+    peer_identify(p, name);
+    peer_accept_introduce(p);
+}
+
 static enum access_decision
 peer_accept_decide(struct peer *p)
 {
-    bool is_unix = p->conn.u.handle.type == UV_NAMED_PIPE;
-    struct ucred who = {.uid = (uid_t)-1};
-    socklen_t len = sizeof who;
+    struct ucred who;
+    bool is_unix = peer_accept_user(p, &who);
 
-    if (is_unix && getsockopt(p->conn.fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
-        who.uid = (uid_t)-1;
     return access_policy_decide(p->daemon->policy, is_unix ? &who : NULL, &p->role);
 }
 
@@ -215,7 +244,7 @@ let_in(struct peer *p)
     if (!set_guard(p, way == ACCESS_PASS))
         return;
     if (way == ACCESS_PASS)
-        peer_accept_introduce(p);
+        peer_accept_pass(p);
     else
         await_proof(p);
 }

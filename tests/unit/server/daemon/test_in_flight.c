@@ -55,8 +55,7 @@ START_TEST(own_answers_count_against_the_own_cap)
     ck_assert(in_flight_admit(&f, &a, 10));
     in_flight_queue(&f, &b, 35);
     ck_assert(!in_flight_admit(&f, &b, 10));
-    ck_assert(!in_flight_admit(&f, &c, 10));
-    ck_assert_ptr_eq(in_flight_next(&f), &c); /* passes b, which waits for itself */
+    ck_assert(in_flight_admit(&f, &c, 10)); /* passes b, which waits for itself */
     ck_assert_ptr_null(in_flight_next(&f));
     in_flight_sent(&f, &b, 35);
     ck_assert_ptr_eq(in_flight_next(&f), &b);
@@ -74,6 +73,43 @@ START_TEST(connection_that_does_not_fetch_is_stuffed)
     in_flight_queue(&f, &b, 80); /* past the whole cap, a moderate one is stuffed too */
     ck_assert(in_flight_stuffed(&f, &a));
     ck_assert(!in_flight_stuffed(&f, &c));
+}
+END_TEST
+
+START_TEST(who_has_used_up_a_share_waits_for_it_and_holds_up_nobody_else)
+{
+    struct in_flight_share half = {.eighths = 4};
+
+    in_flight_assign(&a, IN_FLIGHT_IDENTITY, &half);
+    in_flight_assign(&b, IN_FLIGHT_IDENTITY, &half);
+    ck_assert(in_flight_admit(&f, &a, 30));
+    ck_assert(!in_flight_admit(&f, &b, 30));
+    ck_assert(in_flight_admit(&f, &c, 30));
+    ck_assert_ptr_null(in_flight_next(&f));
+    ck_assert_uint_eq(f.part_waits, 1);
+    in_flight_leave(&f, &a, 30);
+    ck_assert_ptr_eq(in_flight_next(&f), &b);
+    ck_assert_uint_eq(half.bytes, 30);
+}
+END_TEST
+
+START_TEST(a_share_counts_what_its_connections_hold)
+{
+    struct in_flight_share role = {.eighths = 4}, identity = {0};
+
+    ck_assert(in_flight_admit(&f, &a, 5));
+    in_flight_queue(&f, &a, 10);
+    in_flight_assign(&a, IN_FLIGHT_ROLE, &role);
+    in_flight_assign(&a, IN_FLIGHT_IDENTITY, &identity);
+    ck_assert_uint_eq(role.bytes, 15);
+    in_flight_queue(&f, &a, 40);
+    ck_assert(in_flight_stuffed(&f, &a)); /* the share is used up */
+    in_flight_sent(&f, &a, 50);
+    in_flight_assign(&a, IN_FLIGHT_ROLE, NULL);
+    ck_assert_uint_eq(role.bytes, 0);
+    ck_assert_uint_eq(identity.bytes, 5);
+    in_flight_forget(&f, &a);
+    ck_assert_uint_eq(identity.bytes, 0);
 }
 END_TEST
 
@@ -146,6 +182,8 @@ make_suite(void)
     tcase_add_test(tc, one_is_let_in_however_large_it_is);
     tcase_add_test(tc, own_answers_count_against_the_own_cap);
     tcase_add_test(tc, connection_that_does_not_fetch_is_stuffed);
+    tcase_add_test(tc, who_has_used_up_a_share_waits_for_it_and_holds_up_nobody_else);
+    tcase_add_test(tc, a_share_counts_what_its_connections_hold);
     tcase_add_test(tc, who_goes_leaves_the_queue_and_the_count);
     tcase_add_test(tc, random_traffic_never_loses_a_byte_or_a_waiter);
     suite_add_tcase(suite, tc);

@@ -1,0 +1,273 @@
+/* What peers may hold of a psd: memory and time of others. Each test has a member that trains on while the peers do
+ * their worst. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/include/psclient/psclient.h"
+#include "tests/now.h"
+#include "tests/system/fine.h"
+#include "tests/system/proven_probe.h"
+#include "tests/system/shard_processes.h"
+#include "tests/unit/kits/check_main.h"
+
+#define SECRET "0123456789abcdef"
+#define TOKENS "member:train:" SECRET "m\nother:train:" SECRET "o\nreader:read:" SECRET "r\nboss:admin:" SECRET "b\n"
+#define MEMBER "member:" SECRET "m"
+#define OTHER  "other:" SECRET "o"
+#define READER "reader:" SECRET "r"
+
+enum { ELEMENTS = 1 << 20, CROWD = 70, DEADLINE_MS = 8000 };
+
+static struct shards shards;
+static char tokens[64];
+static struct ps_error error;
+static ps_client *member;
+static ps_var *var;
+static float *values;
+static struct probe crowd[CROWD];
+
+static void
+bounds_setup(void)
+{
+    FILE *out;
+
+    unsetenv("PSD_TOKEN");
+    unsetenv("PSD_TOKEN_FILE");
+    snprintf(tokens, sizeof tokens, "/tmp/psd-bounds-XXXXXX");
+    close(mkstemp(tokens));
+    ck_assert_ptr_nonnull((out = fopen(tokens, "w")));
+    fputs(TOKENS, out);
+    fclose(out);
+    ck_assert_int_eq(chmod(tokens, 0600), 0);
+    member = NULL;
+    memset(crowd, 0, sizeof crowd);
+    for (int i = 0; i < CROWD; i++)
+        crowd[i].fd = -1;
+    ck_assert_ptr_nonnull((values = calloc(ELEMENTS, sizeof *values)));
+}
+
+static void
+bounds_teardown(void)
+{
+    for (int i = 0; i < CROWD; i++)
+        probe_close(&crowd[i]);
+    if (member != NULL)
+        ps_client_close(member);
+    shards_stop(&shards);
+    unlink(tokens);
+    free(values);
+}
+
+static void
+bounds_start(const char *const *more)
+{
+    shards_start_with(&shards, 1, &(struct shards_options){.more = more, .log = true});
+}
+
+#define START(...) bounds_start((const char *const[]){"--tokens", tokens, ##__VA_ARGS__, NULL})
+
+/* A variable of 4 MiB, through the socket. */
+static void
+bounds_join(void)
+{
+    struct ps_client_options o = {.token = MEMBER, .timeout_ms = DEADLINE_MS, .transport = PS_TRANSPORT_TCP};
+    struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}, .optimizer = {.learning_rate = 1}};
+    ps_cluster *cluster;
+
+    FINE(ps_cluster_from_list(shards.addresses, 1, 0, &cluster, &error));
+    FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
+    FINE(ps_client_open(cluster, &o, &member, &error));
+    ps_cluster_free(cluster);
+    FINE(ps_client_declare(member, &spec, &var, &error));
+}
+
+/* A step of the member, within its deadline. */
+static void
+bounds_train(void)
+{
+    FINE(ps_client_push(member, 1, &var, (const float *[]){values}, NULL, &error));
+    FINE(ps_client_tick(member, &error));
+    FINE(ps_client_pull(member, 1, &var, (float *[]){values}, NULL, &error));
+}
+
+/* The head of a message, of which nothing else comes. */
+static void
+bounds_begin(struct probe *p, enum msg_type type, uint32_t meta_len, uint64_t payload_len)
+{
+    struct frame_head head = {.version = FRAME_VERSION,
+                              .type = (uint16_t)type,
+                              .meta_len = meta_len,
+                              .payload_len = payload_len,
+                              .request = 9};
+    uint8_t bytes[FRAME_HEAD_SIZE + 8] = {0};
+
+    frame_head_encode(&head, bytes);
+    probe_send_bytes(p, bytes, sizeof bytes);
+}
+
+/* It is sent this error, and its connection ends. */
+static void
+bounds_refused(struct probe *p, enum ps_err code, const char *text)
+{
+    while (probe_receive(p))
+        if (p->msg.type == MSG_ERROR) {
+            ck_assert_msg(p->msg.u.error->code == (uint32_t)code, "%s", p->msg.u.error->text);
+            ck_assert_msg(strstr(p->msg.u.error->text, text) != NULL, "%s", p->msg.u.error->text);
+            ck_assert(!probe_receive(p));
+            return;
+        }
+    ck_abort_msg("it was closed without a reason");
+}
+
+/* ---- What is refused at its head ---- */
+
+START_TEST(what_a_peer_may_not_send_is_refused_at_its_head)
+{
+    static const struct {
+        const char *token;
+        int task;
+        enum msg_type type;
+        uint32_t meta_len;
+        uint64_t payload_len;
+        enum ps_err code;
+        const char *text;
+    } heads[] = {
+        {READER, -1, MSG_PUSH, 8, FRAME_PAYLOAD_MAX, PS_ERR_PROTOCOL, "a push is not allowed from an observer"},
+        {READER, -1, MSG_DECLARE, 64 * KIB, 0, PS_ERR_PROTOCOL, "a declare is not allowed from an observer"},
+        {READER, -1, MSG_SET, 64 * KIB, 0, PS_ERR_DENIED, "a set takes role admin"},
+        {READER, -1, MSG_SET, 64 * KIB, FRAME_PAYLOAD_MAX, PS_ERR_DENIED, "a set takes role admin"},
+        {READER, -1, MSG_PULL, 64 * KIB, FRAME_PAYLOAD_MAX, PS_ERR_PROTOCOL, "a pull has no payload"},
+        {OTHER, 1, MSG_TICK, 16, FRAME_PAYLOAD_MAX, PS_ERR_PROTOCOL, "a tick has no payload"},
+        {OTHER, 1, MSG_WELCOME, 64 * KIB, 0, PS_ERR_PROTOCOL, "a welcome is not allowed from a worker"},
+        {OTHER, 1, MSG_GROUP_DATA, 64 * KIB, FRAME_PAYLOAD_MAX, PS_ERR_PROTOCOL, "is not taken here"},
+    };
+
+    START();
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+        proven_probe_enter(&crowd[0], shards.addresses, SHARDS_CLUSTER, heads[i].token, heads[i].task, CROWD);
+        bounds_begin(&crowd[0], heads[i].type, heads[i].meta_len, heads[i].payload_len);
+        bounds_refused(&crowd[0], heads[i].code, heads[i].text);
+        probe_close(&crowd[0]);
+    }
+}
+END_TEST
+
+START_TEST(a_hello_is_small)
+{
+    enum ps_err why;
+
+    START();
+    ck_assert(proven_probe_connect(&crowd[0], shards.addresses, SHARDS_CLUSTER, OTHER, &why));
+    bounds_begin(&crowd[0], MSG_HELLO, FRAME_META_MAX, 0);
+    bounds_refused(&crowd[0], PS_ERR_PROTOCOL, "the limit is 16384");
+}
+END_TEST
+
+/* ---- Half messages ---- */
+
+static void
+bounds_crowd(const char *token, bool workers, enum msg_type type, uint32_t meta_len, uint64_t payload_len)
+{
+    for (int i = 0; i < CROWD; i++) {
+        proven_probe_enter(&crowd[i], shards.addresses, SHARDS_CLUSTER, token, workers ? i : -1, CROWD);
+        bounds_begin(&crowd[i], type, meta_len, payload_len);
+    }
+}
+
+START_TEST(half_pushes_of_readers_keep_nobody_waiting)
+{
+    START("--in-flight", "16MiB", "--in-flight-connection", "8MiB");
+    bounds_join();
+    bounds_crowd(READER, false, MSG_PUSH, 8, FRAME_PAYLOAD_MAX);
+    bounds_train();
+}
+END_TEST
+
+/* They wait for one another, and long enough for this test. */
+START_TEST(half_messages_of_one_identity_keep_no_other_waiting)
+{
+    static const struct {
+        const char *token;
+        bool workers;
+        enum msg_type type;
+        uint32_t meta_len;
+        uint64_t payload_len;
+    } halves[] = {{OTHER, true, MSG_PUSH, 8, FRAME_PAYLOAD_MAX},
+                  {OTHER, true, MSG_PUSH, FRAME_META_MAX, 0},
+                  {OTHER, false, MSG_PULL, FRAME_META_MAX, 0},
+                  {READER, false, MSG_PULL, FRAME_META_MAX, 0}};
+
+    START("--in-flight", "16MiB", "--in-flight-connection", "8MiB", "--frame-timeout", "1h");
+    bounds_join();
+    bounds_crowd(halves[_i].token, halves[_i].workers, halves[_i].type, halves[_i].meta_len, halves[_i].payload_len);
+    bounds_train();
+}
+END_TEST
+
+/* It moves, but does not come. */
+START_TEST(a_trickle_ends_when_others_wait_for_memory)
+{
+    uint64_t until = now_ms() + DEADLINE_MS;
+    int moved = 0;
+
+    START("--in-flight", "8MiB", "--in-flight-connection", "8MiB", "--frame-timeout", "200ms");
+    bounds_crowd(MEMBER, true, MSG_PUSH, 8, FRAME_PAYLOAD_MAX);
+    while (!shards_said(&shards, 0, "did not come within --frame-timeout") && now_ms() < until) {
+        for (int i = 0; i < CROWD; i++)
+            moved += send(crowd[i].fd, "12345678", 8, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+        usleep(10000);
+    }
+    ck_assert_int_gt(moved, CROWD);
+    bounds_refused(&crowd[0], PS_ERR_LIMIT, "--frame-timeout");
+}
+END_TEST
+
+START_TEST(a_slow_message_may_take_its_time_while_nobody_waits)
+{
+    static const uint8_t byte[1024];
+    Psd__Push push = PSD__PUSH__INIT;
+    uint32_t id;
+    uint8_t *head;
+    size_t len;
+
+    START("--frame-timeout", "1ms");
+    proven_probe_enter(&crowd[0], shards.addresses, SHARDS_CLUSTER, OTHER, 0, 1);
+    id = probe_declare(&crowd[0], "slow", 1000);
+    push.seq = 1;
+    push.n_var = push.n_block = 1;
+    push.var = &id;
+    push.block = (uint32_t[]){0};
+    ck_assert_ptr_nonnull(head = wire_encode_new(MSG_PUSH, 1, &push.base, 4000, &len));
+    probe_send_bytes(&crowd[0], head, len);
+    free(head);
+    for (int i = 0; i < 4; i++) {
+        usleep(400000); /* housekeeping looks once a second */
+        probe_send_bytes(&crowd[0], byte, 1000);
+    }
+    ck_assert(probe_receive(&crowd[0]));
+    ck_assert_int_eq(crowd[0].msg.type, MSG_ACK);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("bounds");
+    TCase *t = tcase_create("bounds");
+
+    tcase_add_checked_fixture(t, bounds_setup, bounds_teardown);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, what_a_peer_may_not_send_is_refused_at_its_head);
+    tcase_add_test(t, a_hello_is_small);
+    tcase_add_test(t, half_pushes_of_readers_keep_nobody_waiting);
+    tcase_add_loop_test(t, half_messages_of_one_identity_keep_no_other_waiting, 0, 4);
+    tcase_add_test(t, a_trickle_ends_when_others_wait_for_memory);
+    tcase_add_test(t, a_slow_message_may_take_its_time_while_nobody_waits);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
