@@ -62,6 +62,8 @@ struct conn_pool {
     struct conn *waiting; /* connections that have a deadline */
     uv_idle_t *idle;      /* runs while there are */
     struct conn *kept;    /* connections with kept bytes to hand out */
+    uint64_t kept_bytes;  /* read and kept back by pauses, of all connections: read it */
+    size_t read_max;      /* set by the loop's owner: as conn_read_at_most(), for all connections; 0: CONN_SCRATCH */
 
     /* conn_blocked.c */
     int blocked_fd; /* epoll's */
@@ -150,7 +152,7 @@ struct conn {
     uint64_t due_ms;                     /* when the timer must look here; 0: not in pool->waiting */
     struct conn *due_next, **due_before; /* pool->waiting */
     uint8_t *rest;                       /* read, and kept back by a pause; NULL: nothing */
-    size_t rest_at, rest_len;
+    size_t rest_at, rest_len, rest_size;
     struct conn *kept_next, **kept_before; /* pool->kept; NULL: not in it */
     int eof_status;                        /* how the stream has ended, libuv's; eof */
 

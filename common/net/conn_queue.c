@@ -191,7 +191,11 @@ conn_queue_prepare(struct conn_queue *q, const uv_loop_t *loop)
     unsigned n = 0; /* frames: each fills a buffer at least */
 
     while (o != NULL && bytes < CONN_QUEUE_BATCH && n < CONN_QUEUE_BUFS) {
-        enum ps_err err = !o->ready && o->prepare != NULL ? o->prepare(o) : PS_OK;
+        enum ps_err err;
+
+        if (!o->ready && o->may_prepare != NULL && !o->may_prepare(o))
+            return;
+        err = !o->ready && o->prepare != NULL ? o->prepare(o) : PS_OK;
 
         if (err != PS_OK) {
             queue_remove_after(q, before, o);

@@ -37,6 +37,8 @@ struct conn_out {
     /* Set by the sender. prepare() is called once, when the frame is about to be written; it sets head, parts and
      * pinned. If it fails the frame is dropped: done() gets its code, and the connection goes on with the next. */
     enum ps_err (*prepare)(struct conn_out *out);           /* NULL: head and parts are already set */
+    bool (*may_prepare)(struct conn_out *out);              /* false: not now, nor those behind it: the sender calls
+                                                               conn_flush() when it may. NULL: at any time */
     void (*release)(struct conn_out *out);                  /* pinned and prepared: once, before done(); may be NULL */
     void (*done)(struct conn_out *out, enum ps_err result); /* once, last; may free out */
     const uint8_t *head;                                    /* header, metadata, pad */
@@ -68,6 +70,13 @@ void conn_queue_append(struct conn_queue *q, struct conn_out *o);
 
 /* Make the first frame ready, and those behind it that fit the same system call. loop: for the time. */
 void conn_queue_prepare(struct conn_queue *q, const uv_loop_t *loop);
+
+/* There is something to write: the first frame is ready. */
+static inline bool
+conn_queue_ready(const struct conn_queue *q)
+{
+    return q->first != NULL && q->first->ready;
+}
 
 /* List the first bytes of what is ready in bufs, CONN_QUEUE_BUFS of them, at most `most` bytes; *n says how many
  * buffers were used. Returns bytes. Valid until the queue is next touched. */

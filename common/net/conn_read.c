@@ -14,6 +14,8 @@
 void
 conn_read_place(struct conn *c, void **at, size_t *len)
 {
+    size_t most;
+
     *at = NULL;
     *len = CONN_SCRATCH;
     if (!c->ended && !c->finishing)
@@ -21,7 +23,9 @@ conn_read_place(struct conn *c, void **at, size_t *len)
     if (*at != NULL)
         return;
     *at = c->pool->scratch + frame_offset(&c->reader);
-    *len = MIN(*len, c->read_max != 0 ? MIN(c->read_max + frame_missing(&c->reader), CONN_SCRATCH) : CONN_SCRATCH);
+    most = c->read_max != 0 && c->pool->read_max != 0 ? MIN(c->read_max, c->pool->read_max)
+                                                      : MAX(c->read_max, c->pool->read_max);
+    *len = MIN(*len, most != 0 ? MIN(most + frame_missing(&c->reader), CONN_SCRATCH) : CONN_SCRATCH);
 }
 
 static void
@@ -57,7 +61,8 @@ conn_rest_drop(struct conn *c)
     conn_kept_remove(c);
     free(c->rest);
     c->rest = NULL;
-    c->rest_at = c->rest_len = 0;
+    c->pool->kept_bytes -= c->rest_size;
+    c->rest_at = c->rest_len = c->rest_size = 0;
 }
 
 /* Asks the owner whether the frame may come. True: reading stops before the rest of it. */
@@ -85,6 +90,8 @@ rest_keep(struct conn *c, const uint8_t *data, size_t n)
         if ((copy = malloc(n + FRAME_ALIGN)) == NULL)
             return false;
         c->rest = copy;
+        c->rest_size = n + FRAME_ALIGN;
+        c->pool->kept_bytes += c->rest_size;
         data = memcpy(c->rest + frame_offset(&c->reader), data, n);
     }
     c->rest_at = (size_t)(data - c->rest);

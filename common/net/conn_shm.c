@@ -95,7 +95,7 @@ conn_shm_write(struct conn *c, uint64_t *budget)
     if (room == SIZE_MAX || room == 0)
         return false;
     conn_queue_prepare(&c->queue, c->pool->loop);
-    if (c->closing || c->queue.first == NULL)
+    if (c->closing || !conn_queue_ready(&c->queue))
         return false;
     bytes = frame_ring_fill(r, &c->queue, room, NULL, NULL);
     c->pool->sent += bytes;
@@ -192,7 +192,7 @@ can_sleep(struct conn *c)
 
     if (wants != 0 && c->eof)
         return false;
-    if (c->queue.first != NULL && !c->broken)
+    if (conn_queue_ready(&c->queue) && !c->broken)
         wants |= SHM_RING_SPACE;
     return frame_ring_sleep(&conn_shm_of(c)->ring, &c->reader, wants);
 }

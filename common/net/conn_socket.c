@@ -12,7 +12,7 @@ conn_socket_write(struct conn *c, uint64_t *budget)
     unsigned n;
 
     conn_queue_prepare(&c->queue, c->pool->loop);
-    if (c->closing || c->queue.first == NULL)
+    if (c->closing || !conn_queue_ready(&c->queue))
         return false;
     bytes = conn_queue_gather(&c->queue, bufs, &n, UINT64_MAX);
     if ((taken = conn_write(c, bufs, n)) < 0) {

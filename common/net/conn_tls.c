@@ -183,7 +183,7 @@ conn_tls_write(struct conn *c, uint64_t *budget)
     if (!c->secured)
         return false;
     conn_queue_prepare(&c->queue, c->pool->loop);
-    if (c->closing || c->queue.first == NULL)
+    if (c->closing || !conn_queue_ready(&c->queue))
         return false;
     bytes = conn_queue_gather(&c->queue, bufs, &n, BATCH);
     if (!conn_tls_encrypt(t, bufs, n)) {

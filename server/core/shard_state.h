@@ -98,7 +98,8 @@ struct shard {
 
     struct connection *connections, *greeting; /* all; those that have not said hello, in order of arrival */
     uint64_t connections_len;
-    uint64_t unopened; /* there was no memory for it: it is closed when the turn has failed; 0: none */
+    uint64_t parked_bytes; /* of pulls that wait, of all connections */
+    uint64_t unopened;     /* there was no memory for it: it is closed when the turn has failed; 0: none */
     struct sync_step *due;
     struct turn turn;
     struct save save;

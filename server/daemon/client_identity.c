@@ -37,7 +37,7 @@ client_identity_give(struct client_identity **all, struct client_identity *i)
 {
     if (i == NULL || --i->connections > 0)
         return;
-    ps_assert(i->share.bytes == 0);
+    ps_assert(i->share.bytes == 0 && i->waiting.parked_bytes == 0);
     HASH_DEL(*all, i);
     free(i);
 }

@@ -9,12 +9,14 @@
 
 #include "common/core/base/base.h"
 #include "common/core/base/hash.h"
+#include "server/core/turn/shard_types.h"
 #include "server/daemon/in_flight.h"
 
-#define CLIENT_IDENTITY_EIGHTHS 6 /* of --in-flight: what one identity may hold of messages in memory */
+#define CLIENT_IDENTITY_EIGHTHS 4 /* of --in-flight: what one identity may hold of messages in memory */
 
 struct client_identity {
     struct in_flight_share share;
+    struct shard_share waiting; /* counted by the shard */
     uint32_t connections;
     UT_hash_handle hh;
     char name[];

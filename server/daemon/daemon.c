@@ -224,6 +224,7 @@ end_turn(struct daemon *d, uint64_t speaker)
         daemon_perform(d, &action, &stopped);
     d->performing = false;
     peers_flush(d, speaker, updated);
+    peers_shed(d);
     d->turn_ns = stamp_ns(d);
     shard_turn_took(d->shard, began_ns, commit_ns, answer_ns, d->turn_ns);
     wake_set(d);

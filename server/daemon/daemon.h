@@ -83,6 +83,9 @@ struct daemon {
     struct in_flight in_flight;
     struct in_flight_share roles[ROLES]; /* of in_flight */
     struct client_identity *identities;  /* hash by name */
+    uint64_t rings_bytes;                /* of memory that connections share */
+    uint64_t leaving_bytes;              /* answers of connections that are being closed */
+    bool admitting;                      /* peers_admit() is below us on the stack */
     struct save_schedule save_schedule;
     struct tls_listener tls;
     struct restore_requests restore_requests;

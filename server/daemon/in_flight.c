@@ -5,12 +5,13 @@ in_flight_init(struct in_flight *f, uint64_t max, uint64_t part_max)
 {
     *f = (struct in_flight){.max = max, .part_max = part_max};
     f->end = &f->first;
+    f->answer_end = &f->answer_first;
 }
 
 uint64_t
 in_flight_bytes(const struct in_flight *f)
 {
-    return f->incoming + f->outgoing;
+    return f->incoming + f->outgoing + f->other;
 }
 
 /* ---- Shares ---- */
@@ -85,6 +86,15 @@ in_flight_enter(struct in_flight *f, struct in_flight_part *p, uint64_t len)
     in_flight_shares_add(p, len);
 }
 
+/* Its identity holds next to nothing: it gets on, one frame at a time, whatever others hold. */
+static bool
+in_flight_is_poor(const struct in_flight *f, const struct in_flight_part *p, uint64_t len)
+{
+    const struct in_flight_share *s = p->shares[IN_FLIGHT_IDENTITY];
+
+    return s != NULL && s->bytes <= IN_FLIGHT_STUFFED && in_flight_bytes(f) + len <= f->max + IN_FLIGHT_BEYOND;
+}
+
 /* Some frame waits for memory that others hold: those come first, or a stream of small ones would keep a large one
  * waiting for ever. */
 static bool
@@ -100,7 +110,7 @@ bool
 in_flight_admit(struct in_flight *f, struct in_flight_part *p, uint64_t len)
 {
     ps_assert(p->wanted == 0);
-    if (in_flight_fits(f, p, len) && !in_flight_is_awaited(f)) {
+    if ((in_flight_fits(f, p, len) && !in_flight_is_awaited(f)) || in_flight_is_poor(f, p, len)) {
         in_flight_enter(f, p, len);
         return true;
     }
@@ -140,20 +150,22 @@ in_flight_unqueue(struct in_flight *f, struct in_flight_part *p)
     p->wanted = 0;
 }
 
-/* In order of arrival; a frame that waits for its own connection's answers, or for its share, may be overtaken. */
+/* In order of arrival; a frame that waits for its own connection's answers, or for its share, may be overtaken, and
+ * those of an identity that holds nothing overtake. */
 struct in_flight_part *
 in_flight_next(struct in_flight *f)
 {
+    bool blocked = false; /* one waits for what others hold */
+
     for (struct in_flight_part *p = f->first; p != NULL; p = p->next) {
         uint64_t len = p->wanted;
 
-        if (in_flight_fits(f, p, len)) {
+        if ((!blocked && in_flight_fits(f, p, len)) || in_flight_is_poor(f, p, len)) {
             in_flight_unqueue(f, p);
             in_flight_enter(f, p, len);
             return p;
         }
-        if (!in_flight_own_full(f, p, len))
-            break;
+        blocked = blocked || !in_flight_own_full(f, p, len);
     }
     return NULL;
 }
@@ -180,14 +192,95 @@ in_flight_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len)
 bool
 in_flight_stuffed(const struct in_flight *f, const struct in_flight_part *p)
 {
-    return p->outgoing > f->part_max ||
-           ((in_flight_bytes(f) > f->max || in_flight_shares_full(f, p, 1)) && p->outgoing > f->part_max / 16);
+    bool pressed = in_flight_bytes(f) > f->max || in_flight_shares_full(f, p, 1);
+
+    return p->outgoing > f->part_max || (pressed && p->outgoing > MIN(f->part_max / 16, IN_FLIGHT_STUFFED));
 }
+
+bool
+in_flight_over(const struct in_flight *f, uint64_t leaving)
+{
+    return in_flight_bytes(f) > f->max + 2 * IN_FLIGHT_BEYOND + leaving;
+}
+
+bool
+in_flight_awaited(const struct in_flight *f)
+{
+    return f->first != NULL || f->answer_first != NULL;
+}
+
+/* ---- Answers with values ---- */
+
+static bool
+in_flight_answer_fits(const struct in_flight *f, const struct in_flight_part *p, uint64_t most)
+{
+    return f->values == 0 || in_flight_is_poor(f, p, most) ||
+           (in_flight_bytes(f) + most <= f->max && !in_flight_shares_full(f, p, most));
+}
+
+bool
+in_flight_answer(struct in_flight *f, struct in_flight_part *p, uint64_t most)
+{
+    if (p->answer_waits)
+        return false;
+    if (in_flight_answer_fits(f, p, most))
+        return true;
+    f->waits++;
+    p->answer_waits = true;
+    p->answer_most = most;
+    p->answer_next = NULL;
+    *f->answer_end = p;
+    f->answer_end = &p->answer_next;
+    return false;
+}
+
+static void
+in_flight_answer_unqueue(struct in_flight *f, struct in_flight_part *p)
+{
+    struct in_flight_part **at = &f->answer_first;
+
+    while (*at != p)
+        at = &(*at)->answer_next;
+    *at = p->answer_next;
+    if (f->answer_end == &p->answer_next)
+        f->answer_end = at;
+    p->answer_waits = false;
+}
+
+struct in_flight_part *
+in_flight_next_answer(struct in_flight *f)
+{
+    for (struct in_flight_part *p = f->answer_first; p != NULL; p = p->answer_next)
+        if (in_flight_answer_fits(f, p, p->answer_most)) {
+            in_flight_answer_unqueue(f, p);
+            return p;
+        }
+    return NULL;
+}
+
+void
+in_flight_values(struct in_flight *f, struct in_flight_part *p, uint64_t len)
+{
+    f->values += len;
+    in_flight_queue(f, p, len);
+}
+
+void
+in_flight_values_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len)
+{
+    ps_assert(f->values >= len);
+    f->values -= len;
+    in_flight_sent(f, p, len);
+}
+
+/* ---- The end of a connection ---- */
 
 void
 in_flight_forget(struct in_flight *f, struct in_flight_part *p)
 {
     if (p->wanted != 0)
         in_flight_unqueue(f, p);
+    if (p->answer_waits)
+        in_flight_answer_unqueue(f, p);
     in_flight_leave(f, p, p->incoming);
 }

@@ -6,8 +6,15 @@
  * so memory does not grow and no connection is refused. One frame is admitted even past the cap when no other is being
  * read, so that answers that no peer fetches cannot stop everything.
  *
+ * An identity that holds next to nothing gets on even when the cap is reached, up to IN_FLIGHT_BEYOND past it: so
+ * others cannot take all for themselves, however many they are.
+ *
  * A share is a part of the cap that several connections have together: those of a role, or of an identity. A connection
  * whose share is used up waits for that share, and no other connection waits for it.
+ *
+ * Answers with values are made only when there is room for them (in_flight_answer()), and wait in a queue of their own.
+ * One is made even past the cap when no other is being sent. So the whole exceeds the cap by no more than twice
+ * IN_FLIGHT_BEYOND, and by small answers, for which in_flight_over() says when a connection has to be closed.
  *
  *     if (!in_flight_admit(&all, &mine, len)) pause reading;     // at the frame's header
  *     in_flight_leave(&all, &mine, len)                          // the frame was dealt with
@@ -27,18 +34,31 @@ enum in_flight_share_kind { IN_FLIGHT_ROLE, IN_FLIGHT_IDENTITY, IN_FLIGHT_SHARES
 
 /* One connection's part; zeroed at first. */
 struct in_flight_part {
-    uint64_t incoming, outgoing;                      /* bytes */
-    uint64_t wanted;                                  /* of the frame that waits for memory; 0: none does */
-    struct in_flight_part *next;                      /* in the queue of those that wait */
+    uint64_t incoming, outgoing; /* bytes */
+    uint64_t wanted;             /* of the frame that waits for memory; 0: none does */
+    struct in_flight_part *next; /* in the queue of those that wait */
+    bool answer_waits;
+    uint64_t answer_most;
+    struct in_flight_part *answer_next;               /* in the queue of those whose answer waits */
     struct in_flight_share *shares[IN_FLIGHT_SHARES]; /* borrowed; NULL: none. in_flight_assign() sets them */
 };
 
 struct in_flight {
     uint64_t max, part_max;
     uint64_t incoming, outgoing;
+    uint64_t values;            /* of outgoing: answers with values that were made */
+    uint64_t other;             /* set by the owner: what else is in memory of messages, and counts against the cap */
     uint64_t waits, part_waits; /* how often a frame waited: for the total cap, or its connection's or share's */
     struct in_flight_part *first, **end;
+    struct in_flight_part *answer_first, **answer_end;
 };
+
+/* Beyond the cap: two of the largest frames. Those that are read or made although there is no room, and those of
+ * identities that hold nothing, take as much each. */
+#define IN_FLIGHT_BEYOND (8 * MIB)
+
+/* A connection holds no more answers than this, while the whole or one of its shares is past its cap, and is read. */
+#define IN_FLIGHT_STUFFED (64 * KIB)
 
 void in_flight_init(struct in_flight *f, uint64_t max, uint64_t part_max);
 
@@ -58,8 +78,23 @@ struct in_flight_part *in_flight_next(struct in_flight *f);
 void in_flight_queue(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 void in_flight_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
+/* An answer with values is first in line: whether it may be made now; it takes most bytes at the most. False: it waits,
+ * and is queued; in_flight_next_answer() will return it. */
+bool in_flight_answer(struct in_flight *f, struct in_flight_part *p, uint64_t most);
+struct in_flight_part *in_flight_next_answer(struct in_flight *f);
+
+/* It was made, and takes so many bytes more; and was sent. */
+void in_flight_values(struct in_flight *f, struct in_flight_part *p, uint64_t len);
+void in_flight_values_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len);
+
+/* Something waits for memory. */
+bool in_flight_awaited(const struct in_flight *f);
+
+/* More is in memory than the cap and what may be beyond it, without so many bytes that are about to be freed. */
+bool in_flight_over(const struct in_flight *f, uint64_t leaving);
+
 /* True while this connection should not be read because of answers that it does not fetch: it holds more than its own
- * cap, or the whole or one of its shares is past its cap and this one holds more than a sixteenth of its own. */
+ * cap, or the whole or one of its shares is past its cap and this one holds more than IN_FLIGHT_STUFFED. */
 bool in_flight_stuffed(const struct in_flight *f, const struct in_flight_part *p);
 
 /* The connection is gone: what it was reading no longer counts (its answers end one by one with in_flight_sent()). */

@@ -112,6 +112,7 @@ on_head(struct conn *c, const struct frame_head *head, struct ps_error *why)
         return PS_OK;
     if ((err = shard_head(d->shard, p->id, head, p->role, why)) != PS_OK)
         return err;
+    peers_count_other(d);
     if (in_flight_admit(&d->in_flight, &p->part, bytes)) {
         frame_admitted(p, bytes);
         return PS_OK;
@@ -125,7 +126,13 @@ on_head(struct conn *c, const struct frame_head *head, struct ps_error *why)
 }
 
 void
-peers_admit(struct daemon *d)
+peers_count_other(struct daemon *d)
+{
+    d->in_flight.other = d->rings_bytes + d->pool.kept_bytes + shard_waiting_bytes(d->shard);
+}
+
+static void
+admit_frames(struct daemon *d)
 {
     struct in_flight_part *part;
 
@@ -136,6 +143,27 @@ peers_admit(struct daemon *d)
         p->paused_for_room = false;
         peer_resume(p);
     }
+}
+
+static void
+admit_answers(struct daemon *d)
+{
+    struct in_flight_part *part;
+
+    while ((part = in_flight_next_answer(&d->in_flight)) != NULL)
+        conn_flush(&CONTAINER_OF(part, struct peer, part)->conn);
+}
+
+void
+peers_admit(struct daemon *d)
+{
+    if (d->admitting || !in_flight_awaited(&d->in_flight))
+        return;
+    d->admitting = true;
+    peers_count_other(d);
+    admit_frames(d);
+    admit_answers(d);
+    d->admitting = false;
 }
 
 /* All of the frame had been read when it was made to wait, and there was no memory to keep it back. */
@@ -214,6 +242,8 @@ peer_closed(struct conn *c)
     restore_requests_gone(d, p->id);
     in_flight_forget(&d->in_flight, &p->part);
     peer_anonymous(p);
+    d->rings_bytes -= p->ring_bytes;
+    d->leaving_bytes -= p->leaving;
     peer_unlist(p);
     peer_proven(p);
     HASH_DEL(d->peers, p);
@@ -243,8 +273,10 @@ may_share(const struct peer *p)
 static bool
 peer_take_offer(struct peer *p, const struct shm_offer *offer)
 {
+    struct daemon *d = p->daemon;
     struct shm_ring memory;
     struct ps_error e;
+    uint64_t bytes;
 
     if (!may_share(p))
         return false;
@@ -252,7 +284,15 @@ peer_take_offer(struct peer *p, const struct shm_offer *offer)
         log_line(LOG_LEVEL_DEBUG, "no shared memory: %s peer=%s", e.text, p->conn.peer);
         return false;
     }
+    bytes = 2 * memory.ring_bytes;
+    if (memory.ring_bytes > PEER_RING_MAX || d->rings_bytes + bytes > d->in_flight.max / 2) {
+        log_line(LOG_LEVEL_DEBUG, "no shared memory: %zu bytes are too many peer=%s", memory.ring_bytes, p->conn.peer);
+        shm_ring_finish(&memory);
+        return false;
+    }
     p->memory = memory;
+    p->ring_bytes = bytes;
+    d->rings_bytes += bytes;
     return true;
 }
 
@@ -312,6 +352,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     event.unstable = conn_shares(c);
     event.role = p->role;
     event.token = p->token;
+    event.share = p->identity != NULL ? &p->identity->waiting : NULL;
     daemon_step(p->daemon, &event);
     if (head->payload_len + head->meta_len <= PEER_SMALL_BYTES)
         count_small(p, shared ? PEER_SMALL_SHARED : PEER_SMALL_ALONE);
@@ -363,9 +404,9 @@ peer_find(struct daemon *d, uint64_t id)
 /* ---- Housekeeping ---- */
 
 static bool
-holds_room(const struct daemon *d, const struct peer *p)
+holds_room(const struct peer *p)
 {
-    return p->part.incoming > 0 || p->part.outgoing > d->in_flight.part_max / 16;
+    return p->part.incoming > 0 || p->part.outgoing > IN_FLIGHT_STUFFED;
 }
 
 /* Gives back what is in memory of the frame that is being read; the rest of it will be discarded. */
@@ -405,7 +446,51 @@ peer_expel(struct peer *p, const char *why)
 static bool
 frame_is_late(const struct daemon *d, const struct peer *p)
 {
-    return p->admitted > 0 && uv_now(&d->loop) - p->admitted_ms >= d->options->frame_ms;
+    uint64_t now = uv_now(&d->loop);
+
+    return (p->admitted > 0 && now - p->admitted_ms >= d->options->frame_ms) ||
+           (p->values_bytes > 0 && now - p->values_ms >= d->options->frame_ms);
+}
+
+/* Whose answers are to go: those of the identity that holds most, and of its connections the one that holds most. */
+static bool
+holds_more(const struct peer *p, const struct peer *than)
+{
+    uint64_t a = p->identity != NULL ? p->identity->share.bytes : 0, b;
+
+    if (than == NULL)
+        return true;
+    b = than->identity != NULL ? than->identity->share.bytes : 0;
+    return a != b ? a > b : p->part.outgoing > than->part.outgoing;
+}
+
+static struct peer *
+peer_largest(struct daemon *d)
+{
+    struct peer *p, *next, *largest = NULL;
+
+    HASH_ITER (hh, d->peers, p, next)
+        if (p->leaving == 0 && p->part.outgoing > 0 && holds_more(p, largest))
+            largest = p;
+    return largest;
+}
+
+void
+peers_shed(struct daemon *d)
+{
+    struct in_flight *f = &d->in_flight;
+    struct peer *p;
+
+    peers_count_other(d);
+    d->pool.read_max = in_flight_bytes(f) > f->max / 2 ? PEER_FRAME_FREE : 0;
+    while (in_flight_over(f, d->leaving_bytes) && (p = peer_largest(d)) != NULL) {
+        p->leaving = p->part.outgoing;
+        d->leaving_bytes += p->leaving;
+        log_line(LOG_LEVEL_WARNING,
+                 "closed: LIMIT: it does not fetch its answers, and memory is full (--in-flight) peer=%s",
+                 p->conn.peer);
+        conn_close(&p->conn, peer_closed);
+    }
 }
 
 void
@@ -414,16 +499,20 @@ peers_check_stalls(struct daemon *d)
     uint64_t now = uv_now(&d->loop);
     struct peer *p, *next;
 
+    peers_admit(d);
     HASH_ITER (hh, d->peers, p, next) {
         uint64_t offset = conn_reader(&p->conn)->offset;
 
-        if (d->in_flight.first != NULL && frame_is_late(d, p))
-            peer_expel(p, "its message did not come within --frame-timeout while others waited for memory");
-        else if (offset - p->seen_offset >= PEER_STALL_BYTES || p->sent != p->seen_sent || !holds_room(d, p)) {
+        if (in_flight_awaited(&d->in_flight) && frame_is_late(d, p))
+            peer_expel(
+                p,
+                "its message did not come, or its answer was not fetched, within --frame-timeout while others waited "
+                "for memory");
+        else if (offset - p->seen_offset >= PEER_STALL_BYTES || p->sent != p->seen_sent || !holds_room(p)) {
             p->seen_offset = offset;
             p->seen_sent = p->sent;
             p->moved_ms = now;
-        } else if (d->in_flight.first != NULL && now - p->moved_ms >= PEER_STALL_MS) {
+        } else if (in_flight_awaited(&d->in_flight) && now - p->moved_ms >= PEER_STALL_MS) {
             peer_expel(p, "it stalls while others wait for memory (--in-flight)");
         }
     }

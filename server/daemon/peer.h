@@ -27,6 +27,9 @@ struct peer {
     struct peer *turn_next;
     uint64_t admitted; /* memory of the frame that is being read */
     uint64_t admitted_ms;
+    uint64_t values_bytes,
+        values_ms;    /* answers with values that were made and not sent; since when the first was sent */
+    uint64_t leaving; /* of daemon.leaving_bytes */
     struct in_flight_part part;
     struct client_identity *identity;                /* NULL: not known yet, or there was no memory for it */
     uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
@@ -37,6 +40,7 @@ struct peer {
     struct peer *shake_prev, *shake_next;
     bool answered; /* an offer of shared memory: */
     struct shm_ring memory;
+    uint64_t ring_bytes; /* of it, while it is shared */
     struct conn_out answer;
     uint8_t answer_frame[SHM_OFFER_FRAME_MAX];
     UT_hash_handle hh;
@@ -99,15 +103,26 @@ void peers_next_turn(struct daemon *d);
 /* A frame of which no more is in memory than this is not counted: what a connection holds in any case. */
 #define PEER_FRAME_FREE (4 * KIB)
 
+/* What else is in memory of messages: rings, requests that wait, bytes that were read and kept back. */
+void peers_count_other(struct daemon *d);
+
+/* Close those that hold most answers, of the identity that holds most, while more is in memory than may be. Else see to
+ * it that less is read at once as memory fills up, since what is kept back is memory. */
+void peers_shed(struct daemon *d);
+
+/* Shared memory is taken up to this size of a ring, and until half of --in-flight lies in rings. */
+#define PEER_RING_MAX (1 * MIB)
+
 /* Of --in-flight, that all connections together may hold whose role is read. */
 #define PEER_READ_EIGHTHS 2
 
 /* Admit frames that wait, as far as memory allows. */
 void peers_admit(struct daemon *d);
 
-/* Close connections that hold memory that others wait for: those that have moved less than PEER_STALL_BYTES, and
+/* Close connections that hold memory for which others wait: those that have moved less than PEER_STALL_BYTES, and
  * fetched no answer, for PEER_STALL_MS (a peer that is very slow delays the others as much as one that has stopped),
- * and those whose frame is not there --frame-timeout after its head came, however it moves. */
+ * and those whose frame is not there --frame-timeout after its head came, however it moves, or whose answer was not
+ * fetched by then. */
 #define PEER_STALL_MS    10000
 #define PEER_STALL_BYTES (64 * KIB)
 void peers_check_stalls(struct daemon *d);

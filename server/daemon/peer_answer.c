@@ -11,6 +11,7 @@ struct peer_answer {
     struct conn_out out;
     struct peer *peer;
     uint64_t counted; /* in the memory cap */
+    uint64_t values;  /* the same, since it was made */
     uint8_t *bytes;
     struct shard_data *data;
     struct store_snapshot *snapshot;
@@ -50,6 +51,38 @@ answer_release(struct conn_out *out)
     a->snapshot = NULL;
 }
 
+static bool
+answer_may_prepare(struct conn_out *out)
+{
+    struct peer_answer *a = CONTAINER_OF(out, struct peer_answer, out);
+    struct peer *p = a->peer;
+
+    return in_flight_answer(&p->daemon->in_flight, &p->part, shard_data_most(a->data));
+}
+
+static void
+answer_made(struct peer_answer *a, uint64_t bytes)
+{
+    struct peer *p = a->peer;
+
+    if (p->values_bytes == 0)
+        p->values_ms = uv_now(&p->daemon->loop);
+    in_flight_values(&p->daemon->in_flight, &p->part, bytes);
+    a->values = bytes;
+    p->values_bytes += bytes;
+}
+
+static void
+answer_uncount(struct peer_answer *a)
+{
+    struct peer *p = a->peer;
+
+    in_flight_sent(&p->daemon->in_flight, &p->part, a->counted);
+    in_flight_values_sent(&p->daemon->in_flight, &p->part, a->values);
+    p->values_bytes -= a->values;
+    p->values_ms = uv_now(&p->daemon->loop);
+}
+
 static enum ps_err
 answer_prepare(struct conn_out *out)
 {
@@ -68,7 +101,7 @@ answer_prepare(struct conn_out *out)
     out->head_len = reply.head_len;
     out->parts = reply.parts;
     out->parts_len = reply.parts_len;
-    answer_count(a, reply.payload_len); /* if the peer is slow, this much may be copied */
+    answer_made(a, reply.payload_len); /* if the peer is slow, this much may be copied */
     return PS_OK;
 }
 
@@ -79,7 +112,7 @@ answer_done(struct conn_out *out, enum ps_err result)
     struct peer *p = a->peer;
 
     answer_release(out);
-    in_flight_sent(&p->daemon->in_flight, &p->part, a->counted);
+    answer_uncount(a);
     p->sent++;
     shard_data_free(a->data);
     free(a->bytes);
@@ -88,6 +121,7 @@ answer_done(struct conn_out *out, enum ps_err result)
         return;
     if (result == PS_OK) {
         stuffed_check(p);
+        peers_admit(p->daemon);
         return;
     }
     log_line(LOG_LEVEL_ERROR, "cannot answer: %s peer=%s", ps_strerror(result), p->conn.peer);
@@ -158,6 +192,7 @@ peer_send_data(struct peer *p, struct shard_data *data)
     }
     a->data = data;
     a->out.prepare = answer_prepare;
+    a->out.may_prepare = answer_may_prepare;
     a->out.release = answer_release;
     a->out.pinned = true;
     p->values = true;

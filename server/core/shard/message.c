@@ -474,6 +474,8 @@ message_take(struct shard *s, struct connection *c, struct event_context *ctx)
     if (turned_away(s, c) || !message_allowed(s, c, event->head))
         return SHARD_TAKEN;
     c->turn = s->turn.number;
+    if (c->state == CONN_NEW)
+        c->share = event->share;
     if (c->session != NULL)
         c->session->heard_ms = s->now_ms;
     if (!has_right(s, c, event))

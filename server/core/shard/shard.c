@@ -162,7 +162,13 @@ shard_head(const struct shard *s, uint64_t conn, const struct frame_head *head, 
 bool
 shard_long_turn(const struct shard *s)
 {
-    return s->turn.updated >= SHARD_TURN_LONG;
+    return s->turn.updated >= SHARD_TURN_LONG || s->actions.bytes >= SHARD_TURN_ANSWERS;
+}
+
+uint64_t
+shard_waiting_bytes(const struct shard *s)
+{
+    return s->parked_bytes;
 }
 
 uint64_t

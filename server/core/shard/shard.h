@@ -75,8 +75,11 @@ bool shard_dirty(const struct shard *s);
 /* True when the turn had better end now: it has updated SHARD_TURN_LONG bytes of weights and slots. So what it answers
  * with is still in the cache, and so are the pages that it leaves behind, which LMDB hands out again in the turn after
  * the next: each further turn's worth that lies between a page's old use and its new one is cache that it falls out of.
- */
+ * Or its answers take SHARD_TURN_ANSWERS bytes, which the glue counts, and can hold back, only when the turn ends. */
 bool shard_long_turn(const struct shard *s);
+
+/* Heap bytes of requests that wait, of all connections. */
+uint64_t shard_waiting_bytes(const struct shard *s);
 
 /* How many it has updated by now; 0 again once it is committed. */
 uint64_t shard_turn_updated(const struct shard *s);

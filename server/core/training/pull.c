@@ -88,6 +88,24 @@ data_of_pull(uint64_t request, const Psd__Pull *m)
 }
 
 static void
+parked_count(struct shard *s, struct connection *c, uint64_t bytes)
+{
+    c->parked_bytes += bytes;
+    s->parked_bytes += bytes;
+    if (c->share != NULL)
+        c->share->parked_bytes += bytes;
+}
+
+static void
+parked_uncount(struct shard *s, struct connection *c, uint64_t bytes)
+{
+    c->parked_bytes -= bytes;
+    s->parked_bytes -= bytes;
+    if (c->share != NULL)
+        c->share->parked_bytes -= bytes;
+}
+
+static void
 pull_park(struct shard *s, struct connection *c, const struct pull *asked)
 {
     struct pull *p = pool_take(&s->pool, sizeof *p);
@@ -102,17 +120,32 @@ pull_park(struct shard *s, struct connection *c, const struct pull *asked)
     c->session->job->pulls_len++;
     DL_APPEND2(c->parked, p, parked_prev, parked_next);
     c->parked_len++;
-    c->parked_bytes += shard_data_bytes(p->data);
+    parked_count(s, c, shard_data_bytes(p->data) + sizeof *p);
     s->stats.pulls_parked++;
+}
+
+/* Which limit one more would exceed; LIMITS: none. */
+static enum limit
+parked_limit(const struct shard *s, const struct connection *c, uint64_t bytes)
+{
+    uint64_t all = s->config.parked_all_max;
+
+    if (c->parked_len >= s->config.parked_max)
+        return LIMIT_PARKED;
+    if (c->parked_bytes + bytes > s->config.parked_bytes_max)
+        return LIMIT_PARKED_BYTES;
+    if (all != 0 && (s->parked_bytes + bytes > all || (c->share != NULL && c->share->parked_bytes + bytes > all / 2)))
+        return LIMIT_PARKED_ALL;
+    return LIMITS;
 }
 
 static bool
 may_park(struct shard *s, struct connection *c, uint64_t request, const struct shard_data *data)
 {
-    enum limit limit = c->parked_len >= s->config.parked_max ? LIMIT_PARKED : LIMIT_PARKED_BYTES;
+    enum limit limit = parked_limit(s, c, shard_data_bytes(data) + sizeof(struct pull));
     struct ps_error e;
 
-    if (limit == LIMIT_PARKED_BYTES && c->parked_bytes + shard_data_bytes(data) <= s->config.parked_bytes_max)
+    if (limit == LIMITS)
         return true;
     limit_refuse(s, limit, &e, "this pull would wait, and %u of this connection do and hold %" PRIu64 " bytes",
                  c->parked_len, c->parked_bytes);
@@ -235,7 +268,7 @@ pull_unpark(struct shard *s, struct job *job, struct pull *p)
     job->pulls_len--;
     DL_DELETE2(c->parked, p, parked_prev, parked_next);
     c->parked_len--;
-    c->parked_bytes -= shard_data_bytes(data);
+    parked_uncount(s, c, shard_data_bytes(data) + sizeof *p);
     pool_give(&s->pool, p, sizeof *p);
     return data;
 }

@@ -81,10 +81,12 @@ actions_send(struct shard *s, struct connection *c, enum msg_type type, uint64_t
         return;
     c->turn = s->turn.number;
     action.bytes = wire_encode_new(type, request, message, 0, &action.len);
-    if (action.bytes == NULL)
+    if (action.bytes == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
-    else
-        actions_queue(s, action);
+        return;
+    }
+    s->actions.bytes += action.len;
+    actions_queue(s, action);
 }
 
 void
@@ -101,6 +103,7 @@ void
 actions_data(struct shard *s, struct connection *c, struct shard_data *data)
 {
     c->turn = s->turn.number;
+    s->actions.bytes += shard_data_bytes(data);
     data->boot = s->boot;
     data->job_id = c->session != NULL ? c->session->job->id : 0;
     data->task = c->session != NULL ? c->session->task : 0;
@@ -356,6 +359,7 @@ void
 actions_hand_out(struct shard *s)
 {
     s->actions.ready = s->actions.len;
+    s->actions.bytes = 0;
 }
 
 void
@@ -364,6 +368,7 @@ actions_drop(struct shard *s)
     struct actions *a = &s->actions;
 
     acks_clear(a);
+    a->bytes = 0;
     while (a->len > a->ready)
         action_finish(&a->queue[--a->len]);
 }

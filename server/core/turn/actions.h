@@ -31,6 +31,7 @@ struct ack_frame;
 struct actions {
     struct shard_action *queue;
     size_t first, ready, len, size; /* [first, ready) may be handed out, [ready, len) are this turn's */
+    uint64_t bytes;                 /* of this turn's answers */
     struct ack *acks;
     size_t acks_len, acks_size;
     struct connection *acking;

@@ -11,6 +11,7 @@ struct shard;
 struct session;
 struct pull;
 struct declare_waiter;
+struct shard_share;
 
 enum connection_state { CONN_NEW, CONN_WORKER, CONN_OBSERVER, CONN_CLOSING, CONN_STATES };
 
@@ -26,6 +27,7 @@ struct connection {
     struct declare_waiter *declares; /* declares and attaches that wait for blocks, in order of arrival: */
     uint32_t declares_len;           /* so many */
     uint64_t parked_bytes;
+    struct shard_share *share;      /* from its hello on; may be NULL */
     uint32_t durable_acks_len;      /* answers of durable pushes */
     uint32_t acks_first, acks_last; /* this turn's, as index + 1 into the shard's, or 0 */
     struct connection *acking_next;

@@ -43,6 +43,12 @@ shard_data_bytes(const struct shard_data *d)
     return data_size(d->len, d->with_newer, d->with_codes) + parts;
 }
 
+size_t
+shard_data_most(const struct shard_data *d)
+{
+    return MIN(d->len * (size_t)(LAYOUT_PAGES_MAX * LAYOUT_PAGE), FRAME_PAYLOAD_MAX);
+}
+
 void
 shard_data_free(struct shard_data *d)
 {

@@ -34,6 +34,8 @@ struct shard_event;
       "pulls and declares that wait: the next one is refused with LIMIT") \
     X(PARKED_BYTES, "bytes of parked pulls of a connection", "parked-bytes-max", true, \
       "memory of the requests that wait: the next one is refused with LIMIT") \
+    NO_OPTION(PARKED_ALL, "bytes of parked pulls of all connections", true, \
+      "a quarter of --in-flight, and an eighth for one identity: the next one is refused with LIMIT") \
     NO_OPTION(UNRESOLVED, "unanswered messages of a worker", false, \
       "65,536, the window that clients keep to: one that sends more is refused with LIMIT and closed") \
     X(REDO_BACKLOG, "bytes of durable pushes that wait for the disk", "redo-backlog", true, \

@@ -30,6 +30,7 @@
 #define SHARD_SET_MAX        4096        /* variables that one set may change */
 #define SHARD_DROP_MAX       128         /* variables that one drop by their names takes; it is asked again */
 #define SHARD_TURN_LONG      (256 * KIB) /* see shard_long_turn() */
+#define SHARD_TURN_ANSWERS   (1 * MIB)   /* the same */
 #define SHARD_WORK_BYTES     (4 * MIB)   /* blocks initialized per SHARD_WORK event, at most so many bytes, */
 #define SHARD_WORK_BLOCKS    128         /* and at most so many of them: other events wait meanwhile */
 #define SHARD_SAVE_LOOKS     128         /* variables that a save's begin looks at per SHARD_WORK event */
@@ -46,6 +47,7 @@ struct shard_config {
     uint32_t jobs_max, variables_max, sessions_max, barriers_max, parked_max; /* 0: the defaults above */
     uint64_t parked_bytes_max;                                                /* the same */
     uint32_t variable_ids_max;    /* ids of variables; 0: STORE_VAR_MAX. Tests have fewer */
+    uint64_t parked_all_max;      /* bytes of what waits, of all connections; 0: no limit. A share: half of it */
     uint32_t hello_ms;            /* the same */
     uint64_t in_flight_bytes_max; /* sent to clients; enforced by the glue */
     const char *version;          /* of psd, for reports */
@@ -94,6 +96,12 @@ struct shard_figures {
     uint64_t denied[DENIALS]; /* but for roles, which the shard counts */
 };
 
+/* What the connections of one identity hold together. The glue makes one for each identity, which outlives its
+ * connections in the shard. */
+struct shard_share {
+    uint64_t parked_bytes;
+};
+
 struct shard_event {
     enum shard_event_kind kind;
     uint64_t now_ms; /* monotonic */
@@ -105,9 +113,10 @@ struct shard_event {
     const void *payload; /* borrowed during the step; 4-byte aligned; NULL when there is none */
     const struct ps_error *error;
     struct shard_restore *restore;
-    const char *peer;  /* SHARD_OPENED: address, for reports and messages */
-    enum role role;    /* SHARD_FRAME: what its peer may do; ROLE_NONE: nothing */
-    const char *token; /* SHARD_FRAME: name of the token that its peer proved; NULL or "": none */
+    const char *peer;          /* SHARD_OPENED: address, for reports and messages */
+    enum role role;            /* SHARD_FRAME: what its peer may do; ROLE_NONE: nothing */
+    const char *token;         /* SHARD_FRAME: name of the token that its peer proved; NULL or "": none */
+    struct shard_share *share; /* SHARD_FRAME: its identity's; may be NULL */
     uint64_t count, bytes, number;
     /* Glue's own figures for reports, read on SHARD_FRAME of a query. */
     uint64_t in_flight_bytes;
@@ -170,6 +179,7 @@ struct shard_reply {
 };
 
 size_t shard_data_bytes(const struct shard_data *data); /* heap that it holds, for accounting */
+size_t shard_data_most(const struct shard_data *data);  /* payload that it may make, at most */
 void shard_data_free(struct shard_data *data);
 
 /* ---- Saves: what SHARD_SAVE_BEGUN hands out ---- */

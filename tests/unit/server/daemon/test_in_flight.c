@@ -80,8 +80,8 @@ START_TEST(who_has_used_up_a_share_waits_for_it_and_holds_up_nobody_else)
 {
     struct in_flight_share half = {.eighths = 4};
 
-    in_flight_assign(&a, IN_FLIGHT_IDENTITY, &half);
-    in_flight_assign(&b, IN_FLIGHT_IDENTITY, &half);
+    in_flight_assign(&a, IN_FLIGHT_ROLE, &half);
+    in_flight_assign(&b, IN_FLIGHT_ROLE, &half);
     ck_assert(in_flight_admit(&f, &a, 30));
     ck_assert(!in_flight_admit(&f, &b, 30));
     ck_assert(in_flight_admit(&f, &c, 30));
@@ -90,6 +90,49 @@ START_TEST(who_has_used_up_a_share_waits_for_it_and_holds_up_nobody_else)
     in_flight_leave(&f, &a, 30);
     ck_assert_ptr_eq(in_flight_next(&f), &b);
     ck_assert_uint_eq(half.bytes, 30);
+}
+END_TEST
+
+START_TEST(an_identity_that_holds_nothing_gets_on)
+{
+    struct in_flight_share poor = {.eighths = 4};
+
+    in_flight_init(&f, 16 * MIB, 16 * MIB);
+    in_flight_assign(&c, IN_FLIGHT_IDENTITY, &poor);
+    ck_assert(in_flight_admit(&f, &a, 16 * MIB));
+    ck_assert(!in_flight_admit(&f, &b, MIB));
+    ck_assert(in_flight_admit(&f, &c, 4 * MIB)); /* past the cap, and past b */
+    in_flight_leave(&f, &c, 4 * MIB);
+    ck_assert(!in_flight_admit(&f, &c, 9 * MIB)); /* not for long */
+    ck_assert_ptr_null(in_flight_next(&f));
+    in_flight_leave(&f, &a, 2 * MIB);
+    ck_assert_ptr_eq(in_flight_next(&f), &b);
+    ck_assert_ptr_eq(in_flight_next(&f), &c);
+}
+END_TEST
+
+START_TEST(an_answer_waits_for_room)
+{
+    in_flight_init(&f, 16 * MIB, 16 * MIB);
+    ck_assert(in_flight_answer(&f, &a, 4 * MIB));
+    in_flight_values(&f, &a, 4 * MIB);
+    ck_assert(in_flight_admit(&f, &b, 9 * MIB));
+    ck_assert(!in_flight_answer(&f, &c, 4 * MIB));
+    ck_assert(!in_flight_answer(&f, &c, 4 * MIB)); /* it is in the queue once */
+    ck_assert(in_flight_awaited(&f));
+    ck_assert_ptr_null(in_flight_next_answer(&f));
+    in_flight_leave(&f, &b, 9 * MIB);
+    ck_assert_ptr_eq(in_flight_next_answer(&f), &c);
+    ck_assert(!in_flight_awaited(&f));
+    f.other = 16 * MIB;
+    ck_assert(!in_flight_answer(&f, &b, 1));
+    in_flight_values_sent(&f, &a, 4 * MIB);
+    ck_assert_ptr_eq(in_flight_next_answer(&f), &b); /* one is made, since no other is there */
+    in_flight_forget(&f, &c);
+    ck_assert(!in_flight_over(&f, 0));
+    in_flight_queue(&f, &a, 17 * MIB);
+    ck_assert(in_flight_over(&f, 0));
+    ck_assert(!in_flight_over(&f, MIB));
 }
 END_TEST
 
@@ -183,6 +226,8 @@ make_suite(void)
     tcase_add_test(tc, own_answers_count_against_the_own_cap);
     tcase_add_test(tc, connection_that_does_not_fetch_is_stuffed);
     tcase_add_test(tc, who_has_used_up_a_share_waits_for_it_and_holds_up_nobody_else);
+    tcase_add_test(tc, an_identity_that_holds_nothing_gets_on);
+    tcase_add_test(tc, an_answer_waits_for_room);
     tcase_add_test(tc, a_share_counts_what_its_connections_hold);
     tcase_add_test(tc, who_goes_leaves_the_queue_and_the_count);
     tcase_add_test(tc, random_traffic_never_loses_a_byte_or_a_waiter);
