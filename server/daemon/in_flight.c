@@ -209,6 +209,13 @@ in_flight_awaited(const struct in_flight *f)
     return f->first != NULL || f->answer_first != NULL;
 }
 
+bool
+in_flight_awaited_by_others(const struct in_flight *f, const struct in_flight_part *p)
+{
+    return (f->first != NULL && (f->first != p || p->next != NULL)) ||
+           (f->answer_first != NULL && (f->answer_first != p || p->answer_next != NULL));
+}
+
 /* ---- Answers with values ---- */
 
 static bool

@@ -87,8 +87,9 @@ struct in_flight_part *in_flight_next_answer(struct in_flight *f);
 void in_flight_values(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 void in_flight_values_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
-/* Something waits for memory. */
+/* Something waits for memory; another connection than this one does. */
 bool in_flight_awaited(const struct in_flight *f);
+bool in_flight_awaited_by_others(const struct in_flight *f, const struct in_flight_part *p);
 
 /* More is in memory than the cap and what may be beyond it, without so many bytes that are about to be freed. */
 bool in_flight_over(const struct in_flight *f, uint64_t leaving);

@@ -503,7 +503,7 @@ peers_check_stalls(struct daemon *d)
     HASH_ITER (hh, d->peers, p, next) {
         uint64_t offset = conn_reader(&p->conn)->offset;
 
-        if (in_flight_awaited(&d->in_flight) && frame_is_late(d, p))
+        if (in_flight_awaited_by_others(&d->in_flight, &p->part) && frame_is_late(d, p))
             peer_expel(
                 p,
                 "its message did not come, or its answer was not fetched, within --frame-timeout while others waited "
@@ -512,7 +512,7 @@ peers_check_stalls(struct daemon *d)
             p->seen_offset = offset;
             p->seen_sent = p->sent;
             p->moved_ms = now;
-        } else if (in_flight_awaited(&d->in_flight) && now - p->moved_ms >= PEER_STALL_MS) {
+        } else if (in_flight_awaited_by_others(&d->in_flight, &p->part) && now - p->moved_ms >= PEER_STALL_MS) {
             peer_expel(p, "it stalls while others wait for memory (--in-flight)");
         }
     }

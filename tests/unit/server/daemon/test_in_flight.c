@@ -120,6 +120,8 @@ START_TEST(an_answer_waits_for_room)
     ck_assert(!in_flight_answer(&f, &c, 4 * MIB));
     ck_assert(!in_flight_answer(&f, &c, 4 * MIB)); /* it is in the queue once */
     ck_assert(in_flight_awaited(&f));
+    ck_assert(in_flight_awaited_by_others(&f, &a));
+    ck_assert(!in_flight_awaited_by_others(&f, &c)); /* it waits for itself, at the most */
     ck_assert_ptr_null(in_flight_next_answer(&f));
     in_flight_leave(&f, &b, 9 * MIB);
     ck_assert_ptr_eq(in_flight_next_answer(&f), &c);
