@@ -63,13 +63,23 @@ in_flight_assign(struct in_flight_part *p, enum in_flight_share_kind kind, struc
 
 /* ---- Frames ---- */
 
+/* What the connection itself may hold: no more than half of what its identity may, so that one that fetches nothing
+ * leaves room to the others. */
+static uint64_t
+in_flight_part_cap(const struct in_flight *f, const struct in_flight_part *p)
+{
+    const struct in_flight_share *s = p->shares[IN_FLIGHT_IDENTITY];
+
+    return s != NULL && s->eighths != 0 ? MIN(f->part_max, f->max / 16 * s->eighths) : f->part_max;
+}
+
 /* It would have to wait for what itself, or its shares, hold. */
 static bool
 in_flight_own_full(const struct in_flight *f, const struct in_flight_part *p, uint64_t len)
 {
     uint64_t own = p->incoming + p->outgoing;
 
-    return (own > 0 && own + len > f->part_max) || in_flight_shares_full(f, p, len);
+    return (own > 0 && own + len > in_flight_part_cap(f, p)) || in_flight_shares_full(f, p, len);
 }
 
 static bool
@@ -194,7 +204,8 @@ in_flight_stuffed(const struct in_flight *f, const struct in_flight_part *p)
 {
     bool pressed = in_flight_bytes(f) > f->max || in_flight_shares_full(f, p, 1);
 
-    return p->outgoing > f->part_max || (pressed && p->outgoing > MIN(f->part_max / 16, IN_FLIGHT_STUFFED));
+    return p->outgoing > in_flight_part_cap(f, p) ||
+           (pressed && p->outgoing > MIN(f->part_max / 16, IN_FLIGHT_STUFFED));
 }
 
 bool

@@ -111,6 +111,19 @@ START_TEST(an_identity_that_holds_nothing_gets_on)
 }
 END_TEST
 
+START_TEST(a_connection_leaves_half_to_the_others_of_its_identity)
+{
+    struct in_flight_share half = {.eighths = 4};
+
+    in_flight_init(&f, 16 * MIB, 16 * MIB);
+    in_flight_assign(&a, IN_FLIGHT_IDENTITY, &half);
+    in_flight_queue(&f, &a, 4 * MIB);
+    ck_assert(!in_flight_stuffed(&f, &a));
+    in_flight_queue(&f, &a, 1);
+    ck_assert(in_flight_stuffed(&f, &a));
+}
+END_TEST
+
 START_TEST(an_answer_waits_for_room)
 {
     in_flight_init(&f, 16 * MIB, 16 * MIB);
@@ -229,6 +242,7 @@ make_suite(void)
     tcase_add_test(tc, connection_that_does_not_fetch_is_stuffed);
     tcase_add_test(tc, who_has_used_up_a_share_waits_for_it_and_holds_up_nobody_else);
     tcase_add_test(tc, an_identity_that_holds_nothing_gets_on);
+    tcase_add_test(tc, a_connection_leaves_half_to_the_others_of_its_identity);
     tcase_add_test(tc, an_answer_waits_for_room);
     tcase_add_test(tc, a_share_counts_what_its_connections_hold);
     tcase_add_test(tc, who_goes_leaves_the_queue_and_the_count);
