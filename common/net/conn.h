@@ -263,6 +263,21 @@ conn_queued(const struct conn *c)
     return c->queue.first != NULL || c->blocked;
 }
 
+/* Bytes wait for the other side to take them. */
+static inline bool
+conn_writes(const struct conn *c)
+{
+    return conn_queue_ready(&c->queue) || c->blocked;
+}
+
+/* Bytes of frames that the other side's system has taken, in all; where they are encrypted, or lie in shared memory,
+ * what has gone there. */
+static inline uint64_t
+conn_written(const struct conn *c)
+{
+    return c->queue.taken_bytes;
+}
+
 /* It has ended, and a last frame can still be sent. */
 static inline bool
 conn_tells(const struct conn *c)

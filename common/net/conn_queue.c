@@ -239,6 +239,7 @@ conn_queue_gather(const struct conn_queue *q, uv_buf_t *bufs, unsigned *n, uint6
 void
 conn_queue_take(struct conn_queue *q, uint64_t n)
 {
+    q->taken_bytes += n;
     while (n > 0) {
         struct conn_out *o = q->first;
         uint64_t here = MIN(n, o->left);

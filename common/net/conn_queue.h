@@ -63,6 +63,7 @@ struct conn_out {
 struct conn_queue {
     struct conn_out *first, *last; /* those that are ready come first, oldest first */
     uint64_t held_bytes;           /* heads and copies of queued frames */
+    uint64_t taken_bytes;          /* by conn_queue_take(), in all */
     bool closing;                  /* set by conn_close(): prepare() goes no further */
 };
 

@@ -85,6 +85,7 @@ struct daemon {
     struct client_identity *identities;  /* hash by name */
     uint64_t rings_bytes;                /* of memory that connections share */
     uint64_t leaving_bytes;              /* answers of connections that are being closed */
+    uint64_t watched_ms, looked_ms;      /* peers_check_stalls(): time that counts; when it was last called */
     bool admitting;                      /* peers_admit() is below us on the stack */
     struct save_schedule save_schedule;
     struct tls_listener tls;
@@ -92,7 +93,7 @@ struct daemon {
     uint64_t denied_log_ms, refused_log_ms, accept_log_ms, full_log_ms,
         commit_log_ms;          /* when such a line was last written */
     uint64_t erased;            /* shard_erased() when memory was last given back to the system */
-    uint64_t refused[REFUSALS]; /* newcomers */
+    uint64_t refused[REFUSALS]; /* that could not stay */
     bool crowded;               /* the live directory is nearly full, and that was logged */
     bool unlinked;              /* the live directory is gone, and that was logged */
     char status[128];           /* the status last sent to systemd */

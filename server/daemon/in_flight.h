@@ -12,13 +12,14 @@
  * A share is a part of the cap that several connections have together: those of a role, or of an identity. A connection
  * whose share is used up waits for that share, and no other connection waits for it.
  *
- * Answers with values are made only when there is room for them (in_flight_answer()), and wait in a queue of their own.
- * One is made even past the cap when no other is being sent. So the whole exceeds the cap by no more than twice
- * IN_FLIGHT_BEYOND, and by small answers, for which in_flight_over() says when a connection has to be closed.
+ * Answers with values are made only when there is room for them (in_flight_answer()). They wait in one queue with the
+ * frames, so that neither keeps the other waiting for ever. One is made even past the cap when no other is being sent.
+ * So the whole exceeds the cap by no more than twice IN_FLIGHT_BEYOND, and by small answers, for which in_flight_over()
+ * says when a connection has to be closed.
  *
  *     if (!in_flight_admit(&all, &mine, len)) pause reading;     // at the frame's header
  *     in_flight_leave(&all, &mine, len)                          // the frame was dealt with
- *     while ((next = in_flight_next(&all)) != NULL) resume(next) // memory may be free again */
+ *     while ((next = in_flight_next(&all, &kind)) != NULL) resume(next) // memory may be free again */
 #ifndef SERVER_DAEMON_IN_FLIGHT_H
 #define SERVER_DAEMON_IN_FLIGHT_H
 
@@ -26,20 +27,30 @@
 
 /* What connections of one role, or of one identity, hold together. */
 struct in_flight_share {
-    uint64_t bytes;
-    unsigned eighths; /* of the cap, that it may be; 0: all of it */
+    uint64_t bytes, outgoing; /* all; of these, answers */
+    unsigned eighths;         /* of the cap, that it may be; 0: all of it */
 };
 
 enum in_flight_share_kind { IN_FLIGHT_ROLE, IN_FLIGHT_IDENTITY, IN_FLIGHT_SHARES };
 
+/* What may wait for memory: a frame that arrives, an answer with values. Of a connection one of each. */
+enum in_flight_kind { IN_FLIGHT_FRAME, IN_FLIGHT_ANSWER, IN_FLIGHT_KINDS };
+
+struct in_flight_part;
+
+/* A place in the queue; zeroed while nothing waits. */
+struct in_flight_wait {
+    struct in_flight_part *part;
+    enum in_flight_kind kind;
+    uint64_t wanted; /* bytes */
+    struct in_flight_wait *next;
+};
+
 /* One connection's part; zeroed at first. */
 struct in_flight_part {
     uint64_t incoming, outgoing; /* bytes */
-    uint64_t wanted;             /* of the frame that waits for memory; 0: none does */
-    struct in_flight_part *next; /* in the queue of those that wait */
-    bool answer_waits;
-    uint64_t answer_most;
-    struct in_flight_part *answer_next;               /* in the queue of those whose answer waits */
+    struct in_flight_wait waits[IN_FLIGHT_KINDS];
+    bool answer_is_next;                              /* its answer has left the queue, and is to be asked for again */
     struct in_flight_share *shares[IN_FLIGHT_SHARES]; /* borrowed; NULL: none. in_flight_assign() sets them */
 };
 
@@ -48,9 +59,8 @@ struct in_flight {
     uint64_t incoming, outgoing;
     uint64_t values;            /* of outgoing: answers with values that were made */
     uint64_t other;             /* set by the owner: what else is in memory of messages, and counts against the cap */
-    uint64_t waits, part_waits; /* how often a frame waited: for the total cap, or its connection's or share's */
-    struct in_flight_part *first, **end;
-    struct in_flight_part *answer_first, **answer_end;
+    uint64_t waits, part_waits; /* how often something waited: for the total cap, or its connection's or share's */
+    struct in_flight_wait *first, **end;
 };
 
 /* Beyond the cap: two of the largest frames. Those that are read or made although there is no room, and those of
@@ -71,25 +81,32 @@ bool in_flight_admit(struct in_flight *f, struct in_flight_part *p, uint64_t len
 /* A frame that was admitted has been handled. */
 void in_flight_leave(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
-/* The next one that waited and is admitted now, or NULL. */
-struct in_flight_part *in_flight_next(struct in_flight *f);
+/* An answer with values is first in line: whether it may be made now; it takes most bytes at the most. False: it waits,
+ * and is queued; in_flight_next() will return it. */
+bool in_flight_answer(struct in_flight *f, struct in_flight_part *p, uint64_t most);
+
+/* The next one that waited and need not any more, or NULL: a frame, which is admitted, or an answer, for which
+ * in_flight_answer() is then asked again. */
+struct in_flight_part *in_flight_next(struct in_flight *f, enum in_flight_kind *kind);
 
 /* Answers queued and sent. */
 void in_flight_queue(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 void in_flight_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
-/* An answer with values is first in line: whether it may be made now; it takes most bytes at the most. False: it waits,
- * and is queued; in_flight_next_answer() will return it. */
-bool in_flight_answer(struct in_flight *f, struct in_flight_part *p, uint64_t most);
-struct in_flight_part *in_flight_next_answer(struct in_flight *f);
-
-/* It was made, and takes so many bytes more; and was sent. */
+/* An answer with values was made, and takes so many bytes more; and was sent. */
 void in_flight_values(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 void in_flight_values_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len);
 
-/* Something waits for memory; another connection than this one does. */
-bool in_flight_awaited(const struct in_flight *f);
-bool in_flight_awaited_by_others(const struct in_flight *f, const struct in_flight_part *p);
+/* A frame, or an answer, of this connection waits. */
+static inline bool
+in_flight_waits(const struct in_flight_part *p, enum in_flight_kind kind)
+{
+    return p->waits[kind].part != NULL;
+}
+
+/* Another connection waits for memory of which this one holds some: not for what that one holds itself, nor for a share
+ * that is not this one's. */
+bool in_flight_is_awaited_from(const struct in_flight *f, const struct in_flight_part *p);
 
 /* More is in memory than the cap and what may be beyond it, without so many bytes that are about to be freed. */
 bool in_flight_over(const struct in_flight *f, uint64_t leaving);

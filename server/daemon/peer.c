@@ -88,7 +88,7 @@ static void
 frame_admitted(struct peer *p, uint64_t bytes)
 {
     p->admitted = bytes;
-    p->admitted_ms = uv_now(&p->daemon->loop);
+    p->admitted_at = conn_reader(&p->conn)->offset;
 }
 
 /* Memory that the frame takes until it is whole (frame.h). */
@@ -132,37 +132,31 @@ peers_count_other(struct daemon *d)
 }
 
 static void
-admit_frames(struct daemon *d)
+peer_read_on(struct peer *p)
 {
-    struct in_flight_part *part;
-
-    while ((part = in_flight_next(&d->in_flight)) != NULL) {
-        struct peer *p = CONTAINER_OF(part, struct peer, part);
-
-        frame_admitted(p, part->incoming);
-        p->paused_for_room = false;
-        peer_resume(p);
-    }
-}
-
-static void
-admit_answers(struct daemon *d)
-{
-    struct in_flight_part *part;
-
-    while ((part = in_flight_next_answer(&d->in_flight)) != NULL)
-        conn_flush(&CONTAINER_OF(part, struct peer, part)->conn);
+    frame_admitted(p, p->part.incoming);
+    p->paused_for_room = false;
+    peer_resume(p);
 }
 
 void
 peers_admit(struct daemon *d)
 {
-    if (d->admitting || !in_flight_awaited(&d->in_flight))
+    struct in_flight_part *part;
+    enum in_flight_kind kind;
+
+    if (d->admitting || d->in_flight.first == NULL)
         return;
     d->admitting = true;
     peers_count_other(d);
-    admit_frames(d);
-    admit_answers(d);
+    while ((part = in_flight_next(&d->in_flight, &kind)) != NULL) {
+        struct peer *p = CONTAINER_OF(part, struct peer, part);
+
+        if (kind == IN_FLIGHT_FRAME)
+            peer_read_on(p);
+        else
+            conn_flush(&p->conn);
+    }
     d->admitting = false;
 }
 
@@ -269,6 +263,14 @@ may_share(const struct peer *p)
     return p->conn.local && !p->spoke && p->daemon->pool.shm_len < p->daemon->options->shared_max;
 }
 
+/* What is shared must not push out messages that are there: of them none could be given up for it. */
+static bool
+peer_has_room_for_ring(struct daemon *d, uint64_t bytes)
+{
+    peers_count_other(d);
+    return d->rings_bytes + bytes <= d->in_flight.max / 2 && in_flight_bytes(&d->in_flight) + bytes <= d->in_flight.max;
+}
+
 /* False: the memory cannot be used here. */
 static bool
 peer_take_offer(struct peer *p, const struct shm_offer *offer)
@@ -285,7 +287,7 @@ peer_take_offer(struct peer *p, const struct shm_offer *offer)
         return false;
     }
     bytes = 2 * memory.ring_bytes;
-    if (memory.ring_bytes > PEER_RING_MAX || d->rings_bytes + bytes > d->in_flight.max / 2) {
+    if (memory.ring_bytes > PEER_RING_MAX || !peer_has_room_for_ring(d, bytes)) {
         log_line(LOG_LEVEL_DEBUG, "no shared memory: %zu bytes are too many peer=%s", memory.ring_bytes, p->conn.peer);
         shm_ring_finish(&memory);
         return false;
@@ -359,6 +361,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     if (p->paused_for_room)
         stop_waiting(p);
     frame_leave(p);
+    peer_check_stuffed(p);
     peers_admit(p->daemon);
 }
 
@@ -403,12 +406,6 @@ peer_find(struct daemon *d, uint64_t id)
 
 /* ---- Housekeeping ---- */
 
-static bool
-holds_room(const struct peer *p)
-{
-    return p->part.incoming > 0 || p->part.outgoing > IN_FLIGHT_STUFFED;
-}
-
 /* Gives back what is in memory of the frame that is being read; the rest of it will be discarded. */
 static void
 frame_drop(struct peer *p)
@@ -430,6 +427,12 @@ peer_expel(struct peer *p, const char *why)
     struct shard_event event = peer_event(p, SHARD_BROKEN);
     struct ps_error e;
 
+    if (p->expelled) { /* it does not go either */
+        conn_close(&p->conn, peer_closed);
+        return;
+    }
+    p->expelled = true;
+    p->daemon->refused[REFUSAL_IN_FLIGHT]++;
     log_line(LOG_LEVEL_WARNING, "closed: %s peer=%s identity=\"%s\"", why, p->conn.peer,
              p->identity != NULL ? p->identity->name : "");
     if (!p->opened || p->reported_closed || conn_queued(&p->conn)) {
@@ -443,25 +446,74 @@ peer_expel(struct peer *p, const char *why)
     daemon_step(p->daemon, &event);
 }
 
-static bool
-frame_is_late(const struct daemon *d, const struct peer *p)
+/* Whether the rest of its message comes, and its answers are fetched. */
+static enum peer_pace_verdict
+peer_look(struct peer *p)
 {
-    uint64_t now = uv_now(&d->loop);
+    const struct daemon *d = p->daemon;
+    const struct peer_pace_now reads = {.awaited = p->admitted > 0,
+                                        .item = p->admitted_at,
+                                        .bytes = conn_reader(&p->conn)->offset,
+                                        .ms = d->watched_ms};
+    const struct peer_pace_now fetches = {.awaited = p->part.outgoing > IN_FLIGHT_STUFFED && conn_writes(&p->conn),
+                                          .item = p->sent,
+                                          .bytes = conn_written(&p->conn),
+                                          .ms = d->watched_ms};
+    enum peer_pace_verdict read = peer_pace_look(&p->reads, &reads, d->options->frame_ms);
+    enum peer_pace_verdict fetched = peer_pace_look(&p->fetches, &fetches, d->options->frame_ms);
 
-    return (p->admitted > 0 && now - p->admitted_ms >= d->options->frame_ms) ||
-           (p->values_bytes > 0 && now - p->values_ms >= d->options->frame_ms);
+    return read != PEER_PACE_FAIR ? read : fetched;
 }
 
-/* Whose answers are to go: those of the identity that holds most, and of its connections the one that holds most. */
-static bool
-holds_more(const struct peer *p, const struct peer *than)
+static void
+peer_judge(struct peer *p)
 {
-    uint64_t a = p->identity != NULL ? p->identity->share.bytes : 0, b;
+    static const char *const why[] = {
+        [PEER_PACE_LATE] = "its message did not come, or its answer was not fetched, within --frame-timeout while "
+                           "others waited for memory",
+        [PEER_PACE_STALLED] = "it stalls while others wait for memory (--in-flight)"};
+    enum peer_pace_verdict verdict = peer_look(p);
 
-    if (than == NULL)
-        return true;
-    b = than->identity != NULL ? than->identity->share.bytes : 0;
-    return a != b ? a > b : p->part.outgoing > than->part.outgoing;
+    if (verdict != PEER_PACE_FAIR && p->leaving == 0 && in_flight_is_awaited_from(&p->daemon->in_flight, &p->part))
+        peer_expel(p, why[verdict]);
+}
+
+void
+peers_check_stalls(struct daemon *d)
+{
+    uint64_t now = uv_now(&d->loop);
+    struct peer *p, *next;
+
+    d->watched_ms += MIN(now - d->looked_ms, PEER_WATCH_MS);
+    d->looked_ms = now;
+    peers_admit(d);
+    HASH_ITER (hh, d->peers, p, next)
+        peer_judge(p);
+}
+
+/* ---- Too much in memory ---- */
+
+/* What it holds of answers and of requests that wait. */
+static uint64_t
+peer_holds(const struct peer *p)
+{
+    return p->part.outgoing + shard_connection_waiting_bytes(p->daemon->shard, p->id);
+}
+
+static uint64_t
+peer_identity_holds(const struct peer *p)
+{
+    const struct client_identity *i = p->identity;
+
+    return i != NULL ? i->share.outgoing + i->waiting.parked_bytes : 0;
+}
+
+static bool
+peer_holds_more(const struct peer *p, const struct peer *than)
+{
+    uint64_t a = peer_identity_holds(p), b = than != NULL ? peer_identity_holds(than) : 0;
+
+    return than == NULL || (a != b ? a > b : peer_holds(p) > peer_holds(than));
 }
 
 static struct peer *
@@ -470,9 +522,23 @@ peer_largest(struct daemon *d)
     struct peer *p, *next, *largest = NULL;
 
     HASH_ITER (hh, d->peers, p, next)
-        if (p->leaving == 0 && p->part.outgoing > 0 && holds_more(p, largest))
+        if (p->leaving == 0 && peer_holds(p) > 0 && peer_holds_more(p, largest))
             largest = p;
     return largest;
+}
+
+static void
+peer_shed(struct peer *p)
+{
+    struct daemon *d = p->daemon;
+
+    p->leaving = peer_holds(p);
+    d->leaving_bytes += p->leaving;
+    d->refused[REFUSAL_IN_FLIGHT]++;
+    log_line(LOG_LEVEL_WARNING,
+             "closed: LIMIT: it does not fetch its answers, and memory is full (--in-flight) peer=%s identity=\"%s\"",
+             p->conn.peer, p->identity != NULL ? p->identity->name : "");
+    conn_close(&p->conn, peer_closed);
 }
 
 void
@@ -482,40 +548,9 @@ peers_shed(struct daemon *d)
     struct peer *p;
 
     peers_count_other(d);
-    d->pool.read_max = in_flight_bytes(f) > f->max / 2 ? PEER_FRAME_FREE : 0;
-    while (in_flight_over(f, d->leaving_bytes) && (p = peer_largest(d)) != NULL) {
-        p->leaving = p->part.outgoing;
-        d->leaving_bytes += p->leaving;
-        log_line(LOG_LEVEL_WARNING,
-                 "closed: LIMIT: it does not fetch its answers, and memory is full (--in-flight) peer=%s",
-                 p->conn.peer);
-        conn_close(&p->conn, peer_closed);
-    }
-}
-
-void
-peers_check_stalls(struct daemon *d)
-{
-    uint64_t now = uv_now(&d->loop);
-    struct peer *p, *next;
-
-    peers_admit(d);
-    HASH_ITER (hh, d->peers, p, next) {
-        uint64_t offset = conn_reader(&p->conn)->offset;
-
-        if (in_flight_awaited_by_others(&d->in_flight, &p->part) && frame_is_late(d, p))
-            peer_expel(
-                p,
-                "its message did not come, or its answer was not fetched, within --frame-timeout while others waited "
-                "for memory");
-        else if (offset - p->seen_offset >= PEER_STALL_BYTES || p->sent != p->seen_sent || !holds_room(p)) {
-            p->seen_offset = offset;
-            p->seen_sent = p->sent;
-            p->moved_ms = now;
-        } else if (in_flight_awaited_by_others(&d->in_flight, &p->part) && now - p->moved_ms >= PEER_STALL_MS) {
-            peer_expel(p, "it stalls while others wait for memory (--in-flight)");
-        }
-    }
+    d->pool.read_max = in_flight_bytes(f) - d->rings_bytes > f->max / 2 ? PEER_FRAME_FREE : 0;
+    while (in_flight_over(f, d->leaving_bytes) && (p = peer_largest(d)) != NULL)
+        peer_shed(p);
 }
 
 void

@@ -5,6 +5,7 @@
 #include "common/core/base/hash.h"
 #include "common/core/wire/shm_offer.h"
 #include "server/daemon/daemon.h"
+#include "server/daemon/peer_pace.h"
 
 struct peer {
     struct conn conn;
@@ -22,17 +23,17 @@ struct peer {
     bool paused_stuffed;  /* it does not fetch its answers */
     bool paused_for_turn; /* it had its share of this turn */
     bool had_share;       /* in `turn` */
+    bool expelled;        /* it is being closed, because others waited for it */
     uint64_t turn;        /* in which it last sent a small message */
     uint32_t small;       /* messages in that turn */
     struct peer *turn_next;
-    uint64_t admitted; /* memory of the frame that is being read */
-    uint64_t admitted_ms;
-    uint64_t values_bytes,
-        values_ms;    /* answers with values that were made and not sent; since when the first was sent */
+    uint64_t admitted;    /* memory of the frame that is being read */
+    uint64_t admitted_at; /* where on the stream it begins */
+    uint64_t sent;        /* answers */
+    struct peer_pace reads, fetches;
     uint64_t leaving; /* of daemon.leaving_bytes */
     struct in_flight_part part;
-    struct client_identity *identity;                /* NULL: not known yet, or there was no memory for it */
-    uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
+    struct client_identity *identity; /* NULL: not known yet, or there was no memory for it */
     struct peer *flush_next;
     bool values;     /* are among what is to be flushed */
     uint64_t waited; /* bytes that were updated since those values wait */
@@ -106,11 +107,17 @@ void peers_next_turn(struct daemon *d);
 /* What else is in memory of messages: rings, requests that wait, bytes that were read and kept back. */
 void peers_count_other(struct daemon *d);
 
-/* Close those that hold most answers, of the identity that holds most, while more is in memory than may be. Else see to
- * it that less is read at once as memory fills up, since what is kept back is memory. */
+/* Close those that hold most of answers and of requests that wait, of the identity that holds most of them, while more
+ * is in memory than may be: these alone grow past the cap. Else see to it that less is read at once as memory fills up,
+ * since what is kept back is memory. */
 void peers_shed(struct daemon *d);
 
-/* Shared memory is taken up to this size of a ring, and until half of --in-flight lies in rings. */
+/* Stop reading from a connection that does not fetch its answers, or read it again; not within a frame, whose memory is
+ * taken in any case. */
+void peer_check_stuffed(struct peer *p);
+
+/* Shared memory is taken up to this size of a ring, until half of --in-flight lies in rings, and while there is room.
+ */
 #define PEER_RING_MAX (1 * MIB)
 
 /* Of --in-flight, that all connections together may hold whose role is read. */
@@ -119,12 +126,11 @@ void peers_shed(struct daemon *d);
 /* Admit frames that wait, as far as memory allows. */
 void peers_admit(struct daemon *d);
 
-/* Close connections that hold memory for which others wait: those that have moved less than PEER_STALL_BYTES, and
- * fetched no answer, for PEER_STALL_MS (a peer that is very slow delays the others as much as one that has stopped),
- * and those whose frame is not there --frame-timeout after its head came, however it moves, or whose answer was not
- * fetched by then. */
-#define PEER_STALL_MS    10000
-#define PEER_STALL_BYTES (64 * KIB)
+/* Housekeeping: close connections that hold memory for which others wait, and are late or stall (peer_pace.h): a peer
+ * that is very slow delays the others as much as one that has stopped. Only time counts in which psd itself read: of
+ * what lies between two calls no more than PEER_WATCH_MS, since a process that was stopped reads nothing, and only
+ * while it is the peer's turn. */
+#define PEER_WATCH_MS 2000
 void peers_check_stalls(struct daemon *d);
 
 void peers_close_all(struct daemon *d);

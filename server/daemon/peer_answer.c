@@ -17,10 +17,10 @@ struct peer_answer {
     struct store_snapshot *snapshot;
 };
 
-static void
-stuffed_check(struct peer *p)
+void
+peer_check_stuffed(struct peer *p)
 {
-    bool stuffed = in_flight_stuffed(&p->daemon->in_flight, &p->part);
+    bool stuffed = p->admitted == 0 && in_flight_stuffed(&p->daemon->in_flight, &p->part);
 
     if (stuffed == p->paused_stuffed)
         return;
@@ -65,11 +65,8 @@ answer_made(struct peer_answer *a, uint64_t bytes)
 {
     struct peer *p = a->peer;
 
-    if (p->values_bytes == 0)
-        p->values_ms = uv_now(&p->daemon->loop);
     in_flight_values(&p->daemon->in_flight, &p->part, bytes);
     a->values = bytes;
-    p->values_bytes += bytes;
 }
 
 static void
@@ -79,8 +76,6 @@ answer_uncount(struct peer_answer *a)
 
     in_flight_sent(&p->daemon->in_flight, &p->part, a->counted);
     in_flight_values_sent(&p->daemon->in_flight, &p->part, a->values);
-    p->values_bytes -= a->values;
-    p->values_ms = uv_now(&p->daemon->loop);
 }
 
 static enum ps_err
@@ -120,7 +115,7 @@ answer_done(struct conn_out *out, enum ps_err result)
     if (result == PS_ERR_CLOSED)
         return;
     if (result == PS_OK) {
-        stuffed_check(p);
+        peer_check_stuffed(p);
         peers_admit(p->daemon);
         return;
     }
@@ -148,7 +143,7 @@ answer_queue(struct peer_answer *a, uint64_t bytes)
 
     answer_count(a, bytes + sizeof *a);
     conn_send(&p->conn, &a->out, true);
-    stuffed_check(p);
+    peer_check_stuffed(p);
     if (p->flushing)
         return;
     p->flushing = true;

@@ -216,8 +216,10 @@ static void
 write_peers(const struct metrics *m, struct exposition *x)
 {
     static const char *const states[] = {"live", "lapsed", "finished"};
-    static const char *const refusals[REFUSALS] = {
-        [REFUSAL_CONNECTIONS] = "connections-max", [REFUSAL_DESCRIPTORS] = "descriptors", [REFUSAL_MEMORY] = "memory"};
+    static const char *const refusals[REFUSALS] = {[REFUSAL_CONNECTIONS] = "connections-max",
+                                                   [REFUSAL_DESCRIPTORS] = "descriptors",
+                                                   [REFUSAL_MEMORY] = "memory",
+                                                   [REFUSAL_IN_FLIGHT] = "in-flight"};
     static const char *const handshakes[HANDSHAKES] = {
         [HANDSHAKE_GONE] = "gone",   [HANDSHAKE_SILENCE] = "silence",
         [HANDSHAKE_PLAIN] = "plain", [HANDSHAKE_CERTIFICATE] = "certificate",

@@ -172,6 +172,14 @@ shard_waiting_bytes(const struct shard *s)
 }
 
 uint64_t
+shard_connection_waiting_bytes(const struct shard *s, uint64_t conn)
+{
+    const struct connection *c = connection_find(s, conn);
+
+    return c != NULL ? c->parked_bytes : 0;
+}
+
+uint64_t
 shard_turn_updated(const struct shard *s)
 {
     return s->turn.updated;

@@ -81,6 +81,9 @@ bool shard_long_turn(const struct shard *s);
 /* Heap bytes of requests that wait, of all connections. */
 uint64_t shard_waiting_bytes(const struct shard *s);
 
+/* The same, of this connection alone; 0 when it is not open. */
+uint64_t shard_connection_waiting_bytes(const struct shard *s, uint64_t conn);
+
 /* How many it has updated by now; 0 again once it is committed. */
 uint64_t shard_turn_updated(const struct shard *s);
 

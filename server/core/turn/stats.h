@@ -30,11 +30,12 @@ enum handshake {
     HANDSHAKES
 };
 
-/* Why a new connection was refused, of any peer. */
+/* Why a connection could not stay, of any peer: a new one, where nothing else is said. */
 enum connection_refusal {
     REFUSAL_CONNECTIONS, /* --connections-max */
     REFUSAL_DESCRIPTORS,
     REFUSAL_MEMORY,
+    REFUSAL_IN_FLIGHT, /* --in-flight, --frame-timeout: at any time */
     REFUSALS
 };
 
