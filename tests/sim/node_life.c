@@ -34,6 +34,7 @@ node_shard_die(struct node_shard *n)
         node_saver_die(&n->saver);
     shard_free(n->core);
     n->core = NULL;
+    n->share = (struct shard_share){0};
     n->turn_open = n->kill_planned = false;
     n->state = SHARD_DOWN;
     store_mem_crash(n->store);

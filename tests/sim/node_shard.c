@@ -455,6 +455,20 @@ node_shard_commit(struct node_shard *n)
     return true;
 }
 
+/* What waits is counted in all, in its identity's share, and for its connection, which may be on its way out. */
+static void
+node_shard_check_waiting(struct node_shard *n)
+{
+    uint64_t all = shard_waiting_bytes(n->core), sum = 0;
+    const struct shard_conn *c;
+
+    for (c = n->conns; c != NULL; c = c->next)
+        sum += shard_connection_waiting_bytes(n->core, c->id);
+    if (sum > all || n->share.parked_bytes != all)
+        sim_fail(n->sim, "s%u counts %llu bytes of pulls that wait, %llu in their share, and connections have %llu",
+                 n->index, (unsigned long long)all, (unsigned long long)n->share.parked_bytes, (unsigned long long)sum);
+}
+
 void
 node_shard_end_turn(struct node_shard *n)
 {
@@ -469,6 +483,7 @@ node_shard_end_turn(struct node_shard *n)
         node_shard_die(n);
         return;
     }
+    node_shard_check_waiting(n);
     node_shard_plan(n);
 }
 
@@ -554,7 +569,8 @@ take_frame(struct shard_conn *c)
     struct node_shard *n = c->node;
     const struct frame_reader *r = &c->reader;
     uint8_t *meta = sim_alloc(r->head.meta_len), *payload = NULL;
-    struct shard_event event = {.kind = SHARD_FRAME, .conn = c->id, .role = ROLE_ADMIN, .head = &r->head, .meta = meta};
+    struct shard_event event = {
+        .kind = SHARD_FRAME, .conn = c->id, .role = ROLE_ADMIN, .share = &n->share, .head = &r->head, .meta = meta};
 
     memcpy(meta, r->meta, r->head.meta_len);
     if (r->head.payload_len > 0) {
@@ -578,6 +594,16 @@ take_broken(struct shard_conn *c)
     node_shard_take(c->node, &event);
 }
 
+/* What workers and tools send is let in at its head. */
+static void
+take_head(struct shard_conn *c)
+{
+    struct ps_error e;
+
+    if (shard_head(c->node->core, c->id, &c->reader.head, ROLE_ADMIN, &e) != PS_OK)
+        sim_fail(c->node->sim, "s%u refuses a frame at its head: %s", c->node->index, e.text);
+}
+
 static void
 node_shard_feed(struct shard_conn *c, const uint8_t *at, size_t n)
 {
@@ -592,6 +618,8 @@ node_shard_feed(struct shard_conn *c, const uint8_t *at, size_t n)
             take_frame(c);
         else if (what == FRAME_BAD)
             take_broken(c);
+        else if (what == FRAME_HEADED)
+            take_head(c);
         else if (what == FRAME_MORE)
             return;
     }
@@ -666,6 +694,7 @@ listener_accept(struct net_listener *l, struct net_end *e)
         c->next->prev = c;
     n->conns = c;
     frame_reader_init(&c->reader);
+    c->reader.heads = true;
     snprintf(c->peer, sizeof c->peer, "sim:%" PRIu64, c->id);
     e->user = &conn_user;
     e->arg = c;

@@ -68,6 +68,7 @@ struct node_shard {
     struct store *store;
     struct node_saver saver; /* when profile.durable */
     struct shard *core;
+    struct shard_share share; /* of all connections */
     uint64_t clock_offset_ms; /* its monotonic clock is not the others' */
     struct shard_conn *conns;
     uint64_t next_conn;

@@ -47,6 +47,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_PLACED_BY_ORDER] = {{.mode = RUN_ASYNC, .faults = FAULTS_NONE}, 60},
     [MUTATION_ANOTHER_CLOCK] = {{.mode = RUN_SSP, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_FIRST_BLOCK_ONLY] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
+    [MUTATION_COUNTS_AS_WAITING] = {{.mode = RUN_SSP, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_ONE_TOO_FEW] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_WORKER_TWICE] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES, .workers = 4}, 600},
     [MUTATION_ORDER_OF_ARRIVAL] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},

@@ -28,6 +28,7 @@
     X(PLACED_BY_ORDER,      "the client puts a block where the shard's order says, not where the variable's does")     \
     X(ANOTHER_CLOCK,        "ssp lets a worker run one clock further than the bound")                                  \
     X(FIRST_BLOCK_ONLY,     "a pull in sync waits for its first block only")                                           \
+    X(COUNTS_AS_WAITING,    "a pull that was answered, or given up, still counts in its identity's share")             \
     /* the steps of sync */                                                                                            \
     X(ONE_TOO_FEW,          "a step closes with one gradient missing")                                                 \
     X(WORKER_TWICE,         "a worker that comes back within a step adds a second gradient to it")                     \

@@ -101,7 +101,7 @@ parked_uncount(struct shard *s, struct connection *c, uint64_t bytes)
 {
     c->parked_bytes -= bytes;
     s->parked_bytes -= bytes;
-    if (c->share != NULL)
+    if (c->share != NULL && !MUTATION(COUNTS_AS_WAITING))
         c->share->parked_bytes -= bytes;
 }
 

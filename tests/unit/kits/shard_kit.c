@@ -300,6 +300,7 @@ kit_bytes(struct kit *k, uint64_t conn, unsigned type, uint64_t request, const v
                                 .role = k->role,
                                 .token = k->token,
                                 .unstable = k->unstable,
+                                .share = k->share,
                                 .in_flight_bytes = 123};
 
     kit_event(k, &event);

@@ -43,6 +43,7 @@ struct kit {
     uint64_t next_request;
     enum role role;                      /* of all connections */
     const char *token;                   /* name of the token that they prove from now on; NULL: none */
+    struct shard_share *share;           /* of those that say hello from now on; NULL at first */
     bool unstable;                       /* their peers may write to payloads while these are looked at */
     bool hold;                           /* turns end only in kit_turn() */
     bool failed;                         /* the last turn's commit did */

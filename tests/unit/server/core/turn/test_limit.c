@@ -202,6 +202,72 @@ START_TEST(bytes_of_parked_pulls_have_a_limit)
 }
 END_TEST
 
+/* Pulls that wait, of 128 KiB each, until one is refused. Returns how many do. */
+static int
+limit_park(uint64_t conn, uint32_t var)
+{
+    static uint32_t vars[WIRE_BLOCKS_MAX], blocks[WIRE_BLOCKS_MAX];
+    struct kit_answer *refused;
+    Psd__Pull m = PSD__PULL__INIT;
+    int n = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(vars); i++)
+        vars[i] = var;
+    m.n_var = m.n_block = ARRAY_LEN(vars);
+    m.var = vars;
+    m.block = blocks;
+    m.clock = 1;
+    for (;; n++) {
+        kit_frame(&k, conn, MSG_PULL, 100, &m.base, NULL, 0);
+        if ((refused = kit_take(&k, conn)) != NULL)
+            break;
+        ck_assert_int_lt(n, 1000);
+    }
+    ck_assert_int_eq(refused->msg.u.error->code, PS_ERR_LIMIT);
+    ck_assert_msg(strstr(refused->msg.u.error->text, "bytes of parked pulls of all connections") != NULL, "%s",
+                  refused->msg.u.error->text);
+    kit_answer_free(refused);
+    return n;
+}
+
+/* One identity's connections have half of it together, so that they leave half to others; each of the shares says what
+ * its connections hold. */
+START_TEST(bytes_of_all_parked_pulls_have_a_limit)
+{
+    enum { ALL = 2 * MIB };
+    struct shard_config config = {.cluster = "test", .shards = 1, .boot = 1, .parked_all_max = ALL};
+    struct shard_share one = {0}, other = {0};
+    uint32_t var;
+
+    kit_finish(&k);
+    kit_init(&k, &config);
+    k.share = &one;
+    kit_join(&k, 1, limit_job(4), 0);
+    kit_join(&k, 2, limit_job(4), 1);
+    k.share = &other;
+    kit_join(&k, 3, limit_job(4), 2);
+    kit_join(&k, 4, limit_job(4), 3);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        kit_ticked(&k, conn, 1, 1);
+    ck_assert_int_gt(limit_park(1, var), 2);
+    ck_assert_uint_le(one.parked_bytes, ALL / 2);
+    ck_assert_int_eq(limit_park(2, var), 0);
+    ck_assert_int_gt(limit_park(3, var), 2);
+    ck_assert_uint_eq(shard_waiting_bytes(k.shard), one.parked_bytes + other.parked_bytes);
+    ck_assert_uint_eq(shard_connection_waiting_bytes(k.shard, 1), one.parked_bytes);
+    expect_report(4, LIMIT_PARKED_ALL, one.parked_bytes + other.parked_bytes, ALL, 3);
+    kit_close(&k, 1);
+    ck_assert_uint_eq(one.parked_bytes, 0);
+    ck_assert_int_gt(limit_park(2, var), 2);
+    kit_ticked(&k, 4, 1, 1);
+    ck_assert_uint_eq(shard_waiting_bytes(k.shard), 0);
+    ck_assert_uint_eq(one.parked_bytes + other.parked_bytes, 0);
+    kit_drop_answers(&k, 2);
+    kit_drop_answers(&k, 3);
+}
+END_TEST
+
 START_TEST(the_glue_tells_its_own_figures)
 {
     struct shard_figures figures = {.in_flight_max = 1000,
@@ -297,6 +363,7 @@ make_suite(void)
     tcase_add_test(tc, barriers_past_the_limit_are_told_which);
     tcase_add_test(tc, parked_pulls_past_the_limit_are_told_which);
     tcase_add_test(tc, bytes_of_parked_pulls_have_a_limit);
+    tcase_add_test(tc, bytes_of_all_parked_pulls_have_a_limit);
     tcase_add_test(tc, the_glue_tells_its_own_figures);
     tcase_add_test(tc, a_connection_without_hello_is_closed_in_time);
     tcase_add_test(tc, one_that_is_gone_is_not_waited_for);
