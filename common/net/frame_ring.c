@@ -75,7 +75,10 @@ frame_ring_look(const struct frame_ring *r, const struct frame_reader *reader, s
     bytes = FRAME_HEAD_SIZE + ripe.head.meta_len + frame_pad(ripe.head.meta_len) + ripe.head.payload_len +
             frame_pad(ripe.head.payload_len);
     ripe.whole = bytes <= r->shm.ring_bytes / 2;
-    ripe.n = !ripe.whole ? (size_t)MIN(filled, bytes) : filled >= bytes ? (size_t)bytes : 0;
+    if (ripe.whole)
+        ripe.n = filled >= bytes ? (size_t)bytes : 0;
+    else if (!reader->heads)
+        ripe.n = (size_t)MIN(filled, bytes);
     return ripe;
 }
 

@@ -9,7 +9,7 @@
  *     before a sleep:  frame_ring_sleep(&r, &reader, wants)
  *
  * A frame that fits half a ring is not read until all of it is there, so it is never copied first; a larger one comes
- * in pieces.
+ * in pieces, the head by itself where the reader announces it, so that the rest can stay in the ring.
  *
  * A position that one side writes and the other reads costs each of them a cache miss, so both look as rarely as
  * possible: the writer uses the space that it knew of until that is too little, and the reader publishes what it has

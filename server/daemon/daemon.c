@@ -335,6 +335,7 @@ apply_reloadable(struct daemon *d)
     d->spin.most_ns = polling_most_ns(d);
     d->in_flight.max = d->options->in_flight;
     d->in_flight.part_max = d->options->in_flight_connection;
+    shard_set_in_flight(d->shard, d->options->in_flight);
     peers_admit(d);
     save_schedule_reload(d);
     shard_set_grace(d->shard, (uint32_t)d->options->grace_ms);

@@ -316,7 +316,7 @@ static const struct option table[] = {
      .traits = OPTION_RELOADS,
      FIELD(frame_ms),
      .help = "how long one message may take to arrive, or an answer to be fetched, while others wait for memory "
-             "(--in-flight): past that its connection is closed"},
+             "(--in-flight), with a second more for each 64 KiB that move: past that its connection is closed"},
     {.name = "tcp-congestion",
      .kind = OPTION_NAME,
      .argument = "NAME",

@@ -187,7 +187,7 @@ make_shard(struct open_stores *s, uint64_t boot, struct ps_error *e)
         .parked_max = (uint32_t)o->parked_max,
         .timeline = timeline_len(o->timeline),
         .parked_bytes_max = o->parked_bytes_max,
-        .parked_all_max = o->in_flight / 4,
+        .parked_all_max = o->in_flight / SHARD_PARKED_PART,
         .hello_ms = (uint32_t)o->hello_ms,
         .in_flight_bytes_max = o->in_flight,
         .version = PSD_VERSION,

@@ -192,6 +192,13 @@ shard_set_grace(struct shard *s, uint32_t grace_ms)
     s->lapse_at = s->now_ms; /* all deadlines are counted again */
 }
 
+void
+shard_set_in_flight(struct shard *s, uint64_t bytes)
+{
+    s->config.in_flight_bytes_max = bytes;
+    s->config.parked_all_max = bytes / SHARD_PARKED_PART;
+}
+
 uint64_t
 shard_next_time(const struct shard *s)
 {

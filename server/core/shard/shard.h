@@ -69,6 +69,10 @@ enum ps_err shard_commit(struct shard *s);
 /* Another grace from now on (--grace is reloadable); 0: the default. SHARD_TIME is due at once. */
 void shard_set_grace(struct shard *s, uint32_t grace_ms);
 
+/* Another limit of messages in memory from now on (--in-flight is reloadable), and of requests that wait: its
+ * SHARD_PARKED_PART. */
+void shard_set_in_flight(struct shard *s, uint64_t bytes);
+
 /* True when the turn wrote something that shard_commit() must commit. */
 bool shard_dirty(const struct shard *s);
 

@@ -22,6 +22,7 @@
 #define SHARD_PARKED        4096 /* parked pulls of one connection, and as many declares that wait */
 #define SHARD_PARKED_MAX    (1u << 20)
 #define SHARD_PARKED_BYTES  (64 * MIB) /* that those pulls hold */
+#define SHARD_PARKED_PART   4          /* of so many parts of in_flight_bytes_max one is parked_all_max */
 #define SHARD_TIMELINE_MAX  (1u << 22) /* spans that its timeline keeps */
 #define SHARD_HELLO_MS      10000      /* a connection that has not said hello by then is closed */
 

@@ -24,13 +24,13 @@ enum callback { AT_NONE, AT_META, AT_FRAME, AT_ENDED, AT_PREPARE, AT_RELEASE, AT
 
 struct conn_side {
     struct conn conn;
-    uint64_t frames, metas, payload_bytes;
+    uint64_t frames, heads, metas, payload_bytes;
     uint64_t next_request; /* of the frame that must come next */
     bool ended, closed;
     struct ps_error why;
     /* what it does */
     enum callback close_at;
-    bool direct, discard, pause_at_frame;
+    bool direct, discard, pause_at_frame, pause_at_head, close_at_head, refuse;
     struct frame_part parts[2];
     uint8_t *into;
 };
@@ -124,6 +124,26 @@ on_ended(struct conn *c, const struct ps_error *why)
 
 static const struct conn_events events = {.meta = on_meta, .frame = on_frame, .ended = on_ended};
 
+static enum ps_err
+on_head(struct conn *c, const struct frame_head *head, struct ps_error *why)
+{
+    struct conn_side *s = c->arg;
+
+    ck_assert(!c->closing && !c->ended);
+    ck_assert_uint_eq(head->request, s->next_request);
+    ck_assert_uint_le(frame_reader_bytes(conn_reader(c)), IDLE_BYTES);
+    s->heads++;
+    if (s->pause_at_head)
+        conn_read_pause(c);
+    if (s->close_at_head)
+        conn_close(c, conn_closed);
+    return s->refuse ? ps_fail(why, PS_ERR_DENIED, "not this one") : PS_OK;
+}
+
+static const struct conn_events events_with_heads = {
+    .head = on_head, .meta = on_meta, .frame = on_frame, .ended = on_ended};
+static const struct conn_events *joined_events; /* of the next sides that are joined */
+
 /* ---- How often a socket is read: libuv finds this read() before libc's ---- */
 
 static unsigned reads;
@@ -157,7 +177,7 @@ tcp_pair(int fd[2])
 static void
 join_fd(struct conn_side *s, bool is_pipe, int fd, const char *congestion)
 {
-    ck_assert_int_eq(conn_init(&s->conn, &pool, is_pipe, &events, s), PS_OK);
+    ck_assert_int_eq(conn_init(&s->conn, &pool, is_pipe, joined_events, s), PS_OK);
     if (is_pipe)
         ck_assert_int_eq(uv_pipe_open(&s->conn.u.pipe, fd), 0);
     else
@@ -204,6 +224,7 @@ conn_setup(void)
     signal(SIGPIPE, SIG_DFL);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(conn_pool_init(&pool, &loop), PS_OK);
+    joined_events = &events;
     a = (struct conn_side){0};
     b = (struct conn_side){0};
 }
@@ -300,6 +321,7 @@ struct conn_test_out {
     size_t payload_len;
     struct span parts[3];
     enum ps_err prepare_fails;
+    bool must_wait; /* before it may be prepared */
     int prepared, released, done;
     enum ps_err result;
     uint64_t prepared_ms; /* the loop's time */
@@ -335,12 +357,18 @@ on_release(struct conn_out *o)
     maybe_close(out->from, AT_RELEASE);
 }
 
+static bool
+on_may_prepare(struct conn_out *o)
+{
+    return !CONTAINER_OF(o, struct conn_test_out, out)->must_wait;
+}
+
 static enum ps_err
 on_prepare(struct conn_out *o)
 {
     struct conn_test_out *out = CONTAINER_OF(o, struct conn_test_out, out);
 
-    ck_assert_int_eq(out->prepared, 0);
+    ck_assert(out->prepared == 0 && !out->must_wait);
     if (out->prepare_fails != PS_OK)
         return out->prepare_fails;
     out->prepared = 1;
@@ -576,6 +604,33 @@ START_TEST(a_frame_that_cannot_be_prepared_is_left_out)
 }
 END_TEST
 
+/* It, and what is behind it, goes out once it may be prepared. */
+START_TEST(a_frame_that_may_not_be_prepared_yet_waits)
+{
+    static struct conn_test_out outs[3];
+
+    conn_join(_i);
+    for (size_t i = 0; i < 3; i++) {
+        out_init(&outs[i], &a, i, 1000, true);
+        outs[i].out.may_prepare = on_may_prepare;
+        outs[i].must_wait = i == 1;
+        conn_send(&a.conn, &outs[i].out, true);
+    }
+    conn_flush(&a.conn);
+    RUN_UNTIL(b.frames == 1);
+    run_for(20);
+    conn_flush(&a.conn);
+    run_for(20);
+    ck_assert_uint_eq(b.frames, 1);
+    ck_assert(!conn_writes(&a.conn) && conn_queued(&a.conn));
+    outs[1].must_wait = false;
+    conn_flush(&a.conn);
+    RUN_UNTIL(b.frames == 3 && outs[2].done);
+    ck_assert_uint_ge(conn_written(&a.conn), 3000);
+    outs_free(outs, 3);
+}
+END_TEST
+
 START_TEST(a_paused_side_reads_nothing)
 {
     struct conn_test_out out;
@@ -646,6 +701,90 @@ START_TEST(who_keeps_frames_back_may_close_at_any_time)
     conn_close(&a.conn, conn_closed);
     RUN_UNTIL(a.closed);
     outs_free(outs, ARRAY_LEN(outs));
+}
+END_TEST
+
+/* ---- Heads ---- */
+
+static void
+conn_join_with_heads(int transport)
+{
+    joined_events = &events_with_heads;
+    conn_join(transport);
+}
+
+START_TEST(the_head_of_a_large_frame_is_shown_once)
+{
+    static struct conn_test_out outs[6];
+
+    conn_join_with_heads(_i);
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        out_send(&outs[i], &a, i, 4 * MIB - 4 * i, false, false);
+    RUN_UNTIL(b.frames == ARRAY_LEN(outs) && outs[5].done);
+    ck_assert_uint_eq(b.heads, ARRAY_LEN(outs));
+    ck_assert_uint_eq(b.metas, ARRAY_LEN(outs));
+    outs_free(outs, ARRAY_LEN(outs));
+}
+END_TEST
+
+START_TEST(a_pause_at_the_head_takes_no_memory_for_the_frame)
+{
+    static struct conn_test_out outs[5];
+
+    conn_join_with_heads(_i);
+    b.pause_at_head = true;
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        out_send(&outs[i], &a, i, i % 2 == 0 ? 4 * MIB : 100, false, false);
+    for (uint64_t i = 1; i <= 3; i++) { /* frames 0, 2, 4 are large; some small ones are shown as well */
+        uint64_t before = b.heads;
+
+        RUN_UNTIL(b.heads > before);
+        run_for(20);
+        ck_assert(b.conn.paused);
+        ck_assert_uint_eq(b.heads, before + 1);
+        ck_assert_uint_eq(b.frames, b.next_request);
+        ck_assert_uint_le(conn_bytes(&b.conn), (_i == SHARED ? 0 : CONN_SCRATCH) + IDLE_BYTES);
+        conn_read_resume(&b.conn);
+    }
+    while (b.frames < ARRAY_LEN(outs)) {
+        conn_read_resume(&b.conn);
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    ck_assert_uint_eq(pool.kept_bytes, 0);
+    outs_free(outs, ARRAY_LEN(outs));
+}
+END_TEST
+
+START_TEST(a_frame_may_be_refused_at_its_head)
+{
+    struct conn_test_out out;
+
+    conn_join_with_heads(_i);
+    b.refuse = true;
+    out_send(&out, &a, 0, 4 * MIB, false, false);
+    RUN_UNTIL(b.ended);
+    ck_assert_int_eq(b.why.code, PS_ERR_DENIED);
+    ck_assert_str_eq(b.why.text, "not this one");
+    ck_assert(b.frames == 0 && b.metas == 0);
+    conn_close(&a.conn, conn_closed);
+    RUN_UNTIL(a.closed);
+    outs_free(&out, 1);
+}
+END_TEST
+
+START_TEST(who_sees_a_head_may_close)
+{
+    struct conn_test_out out;
+
+    conn_join_with_heads(_i % TRANSPORTS);
+    b.close_at_head = true;
+    b.refuse = _i >= TRANSPORTS;
+    out_send(&out, &a, 0, 4 * MIB, false, false);
+    RUN_UNTIL(b.closed);
+    ck_assert(b.frames == 0 && b.metas == 0 && !b.ended);
+    conn_close(&a.conn, conn_closed);
+    RUN_UNTIL(a.closed);
+    outs_free(&out, 1);
 }
 END_TEST
 
@@ -1042,6 +1181,11 @@ make_suite(void)
     tcase_add_loop_test(sending, a_pinned_frame_is_released_in_time_when_the_peer_is_slow, 0, TRANSPORTS);
     tcase_add_loop_test(sending, a_borrowed_frame_is_not_copied, 0, TRANSPORTS);
     tcase_add_loop_test(sending, a_frame_that_cannot_be_prepared_is_left_out, 0, TRANSPORTS);
+    tcase_add_loop_test(sending, a_frame_that_may_not_be_prepared_yet_waits, 0, TRANSPORTS);
+    tcase_add_loop_test(sending, the_head_of_a_large_frame_is_shown_once, 0, TRANSPORTS);
+    tcase_add_loop_test(sending, a_pause_at_the_head_takes_no_memory_for_the_frame, 0, TRANSPORTS);
+    tcase_add_loop_test(sending, a_frame_may_be_refused_at_its_head, 0, TRANSPORTS);
+    tcase_add_loop_test(sending, who_sees_a_head_may_close, 0, 2 * TRANSPORTS);
     tcase_add_loop_test(sending, a_paused_side_reads_nothing, 0, TRANSPORTS);
     tcase_add_loop_test(sending, a_pause_keeps_back_the_frames_that_were_read_behind, 0, TRANSPORTS);
     tcase_add_loop_test(sending, who_keeps_frames_back_may_close_at_any_time, 0, 2 * TRANSPORTS);

@@ -260,6 +260,8 @@ START_TEST(bytes_of_all_parked_pulls_have_a_limit)
     kit_close(&k, 1);
     ck_assert_uint_eq(one.parked_bytes, 0);
     ck_assert_int_gt(limit_park(2, var), 2);
+    shard_set_in_flight(k.shard, SHARD_PARKED_PART * MIB);
+    expect_report(4, LIMIT_PARKED_ALL, one.parked_bytes + other.parked_bytes, 1 * MIB, 4);
     kit_ticked(&k, 4, 1, 1);
     ck_assert_uint_eq(shard_waiting_bytes(k.shard), 0);
     ck_assert_uint_eq(one.parked_bytes + other.parked_bytes, 0);
