@@ -232,6 +232,40 @@ START_TEST(a_trickle_ends_when_others_wait_for_memory)
 }
 END_TEST
 
+/* 512 KiB at 200 KiB/s, which take longer than --frame-timeout, and while others wait for what they hold. */
+START_TEST(a_message_over_a_slow_network_comes_whole_while_others_wait)
+{
+    enum { BLOCKS = 2, PIECE = 16 * KIB, PIECES = 32 };
+    static const uint8_t piece[PIECE];
+    Psd__Push push = PSD__PUSH__INIT;
+    uint8_t *head;
+    uint32_t id;
+    size_t len;
+
+    START("--in-flight", "8MiB", "--in-flight-connection", "8MiB", "--frame-timeout", "1s");
+    proven_probe_enter(&crowd[0], shards.addresses, SHARDS_CLUSTER, MEMBER, 0, CROWD);
+    id = probe_declare(&crowd[0], "slow", PIECES * PIECE / sizeof(float));
+    push.seq = 1;
+    push.n_var = push.n_block = BLOCKS;
+    push.var = (uint32_t[]){id, id};
+    push.block = (uint32_t[]){0, 1};
+    ck_assert_ptr_nonnull(head = wire_encode_new(MSG_PUSH, 1, &push.base, PIECES * PIECE, &len));
+    probe_send_bytes(&crowd[0], head, len);
+    free(head);
+    for (int i = 1; i < 4; i++) {
+        proven_probe_enter(&crowd[i], shards.addresses, SHARDS_CLUSTER, MEMBER, i, CROWD);
+        bounds_begin(&crowd[i], MSG_PUSH, 8, FRAME_PAYLOAD_MAX);
+    }
+    for (int i = 0; i < PIECES; i++) {
+        usleep(80000);
+        probe_send_bytes(&crowd[0], piece, PIECE);
+    }
+    ck_assert(probe_receive(&crowd[0]));
+    ck_assert_int_eq(crowd[0].msg.type, MSG_ACK);
+    bounds_refused(&crowd[1], PS_ERR_LIMIT, "--frame-timeout"); /* it got what the slow one left */
+}
+END_TEST
+
 START_TEST(a_slow_message_may_take_its_time_while_nobody_waits)
 {
     static const uint8_t byte[1024];
@@ -516,6 +550,7 @@ make_suite(void)
     tcase_add_test(t, half_pushes_of_readers_keep_nobody_waiting);
     tcase_add_loop_test(t, half_messages_of_one_identity_keep_no_other_waiting, 0, 4);
     tcase_add_test(t, a_trickle_ends_when_others_wait_for_memory);
+    tcase_add_test(t, a_message_over_a_slow_network_comes_whole_while_others_wait);
     tcase_add_test(t, a_slow_message_may_take_its_time_while_nobody_waits);
     tcase_add_test(t, memory_that_is_shared_counts);
     tcase_add_loop_test(t, memory_stays_below_the_sum, 0, 5);
