@@ -136,6 +136,7 @@ peer_read_on(struct peer *p)
 {
     frame_admitted(p, p->part.incoming);
     p->paused_for_room = false;
+    peer_check_stuffed(p); /* what has taken memory is read */
     peer_resume(p);
 }
 
