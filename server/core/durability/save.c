@@ -370,6 +370,15 @@ save_abandon(struct shard *s, enum ps_err why)
 }
 
 void
+save_not_durable(struct shard *s, const struct ps_error *why)
+{
+    const struct save *save = &s->save;
+
+    if (save->state == SAVE_RUNNING && save->copy != NULL && save->answering->job_id == 0)
+        save_fail(s, why->code, why->text);
+}
+
+void
 save_loaded(struct shard *s, bool ok)
 {
     if (ok)

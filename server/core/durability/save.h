@@ -123,6 +123,10 @@ void save_ended(struct shard *s, const struct shard_event *event);
 /* End the save that runs, if one does: its values are needed no more. */
 void save_abandon(struct shard *s, enum ps_err why);
 
+/* The disk failed, and perhaps a new durable environment is begun. Pieces of the log since the instant of a save may be
+ * in the old one alone: the save ends, if it was not handed out (else the saver ends it). */
+void save_not_durable(struct shard *s, const struct ps_error *why);
+
 /* The turn is over, committed or not: report the save's begin, close or abandonment, and begin the next save if one
  * may. */
 void save_turn_ended(struct shard *s);

@@ -119,6 +119,7 @@ shard_take_event(struct shard *s, struct event_context *ctx)
         restore_take(s, event);
         return SHARD_TAKEN;
     case SHARD_NOT_DURABLE:
+        save_not_durable(s, event->error);
         redo_not_durable(s, event->error);
         return SHARD_TAKEN;
     default:

@@ -539,6 +539,31 @@ START_TEST(begin_of_a_save_looks_at_so_many_variables_in_each_event)
 }
 END_TEST
 
+/* What was logged since its instant may be in the environment that failed, and not in the new one. */
+START_TEST(save_that_was_not_handed_out_when_the_disk_failed_ends)
+{
+    struct ps_error io = {.code = PS_ERR_IO, .text = "the disk says IO"};
+    struct kit_answer *a;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    for (uint32_t i = 1; i <= 6; i++)
+        kit_declare(&k, 1, (char[]){(char)('a' + i), 0}, 4, PS_SGD);
+    ask_save(1, 77);
+    save_work_once();
+    ck_assert_ptr_null(k.save);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &io});
+    a = kit_expect(&k, 1, MSG_ERROR);
+    ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "the disk says IO"));
+    kit_answer_free(a);
+    kit_work(&k);
+    ck_assert_ptr_null(k.save);
+    save_run(); /* the next one has an instant of its own */
+    kit_work(&k);
+    ck_assert_ptr_nonnull(k.save);
+}
+END_TEST
+
 /* Its connections and values are let go as those of one that was handed out; the saver never hears of it. */
 START_TEST(save_that_is_given_up_before_it_is_handed_out_leaves_nothing)
 {
@@ -806,6 +831,7 @@ make_suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, save_of_many_variables_is_of_one_instant_though_it_looks_at_one_in_each_event);
     tcase_add_test(t, save_that_is_given_up_before_it_is_handed_out_leaves_nothing);
+    tcase_add_test(t, save_that_was_not_handed_out_when_the_disk_failed_ends);
     tcase_add_loop_test(t, save_is_the_state_of_one_commit_whatever_comes_between, PSD__MODE__ASYNC,
                         PSD__MODE__SYNC + 1);
     tcase_add_loop_test(t, failed_turns_and_crashes_during_a_save_leave_each_block_once, PSD__MODE__ASYNC,
