@@ -32,8 +32,8 @@ class Refused(Exception):
 
 
 def message_of(name):
-    """SET_DONE's metadata is a SetDone."""
-    return "".join(word.title() for word in name.split("_"))
+    """SET_DONE's metadata is a SetDone; PONG's is the Ping."""
+    return "Ping" if name == "PONG" else "".join(word.title() for word in name.split("_"))
 
 
 class Connection:

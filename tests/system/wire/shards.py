@@ -40,7 +40,7 @@ class Shards:
                  str(self.count), "--live-dir", self.path("live-%d" % shard), "--memory", "64MiB", "--log-level", "error",
                  "--ready-fd", str(theirs)]
         with open(self.path("log-%d" % shard), "ab") as log:
-            self.process[shard] = subprocess.Popen(words + [option.replace("SHARD", str(shard)) for option in self.options],
+            self.process[shard] = subprocess.Popen(words + [option.replace("DIRECTORY", self.directory) for option in self.options],
                                                    stdin=subprocess.DEVNULL, stderr=log, env=clean, pass_fds=[theirs])
         os.close(theirs)
         with open(ready, encoding="utf-8") as lines:
