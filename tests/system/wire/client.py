@@ -202,6 +202,9 @@ class Session:
     def tick(self, clock, **fields):
         return self.sequenced("TICK", clock=clock, **fields)
 
+    def barrier(self, name, **fields):
+        return self.sequenced("BARRIER", name=name, **fields)
+
     def settle(self, seq, code):
         if seq in self.outcomes and self.outcomes[seq] != code:
             raise ValueError("sequence %d had the outcome %s, and has %s" % (seq, self.outcomes[seq], code))
