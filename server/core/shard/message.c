@@ -435,10 +435,20 @@ has_right(struct shard *s, struct connection *c, const struct shard_event *event
 {
     enum role takes = permissions_of(event->head->type);
 
-    if (event->role >= takes && takes != ROLE_NONE)
+    if (event->role >= takes)
         return true;
     message_deny(s, c, event, takes);
     return false;
+}
+
+/* Once its hello was taken a connection whose role is too low is refused for that, whether workers or observers send
+ * such a message. */
+static bool
+message_permitted(struct shard *s, struct connection *c, const struct shard_event *event)
+{
+    if (c->state == CONN_WORKER || c->state == CONN_OBSERVER)
+        return has_right(s, c, event) && message_allowed(s, c, event->head);
+    return message_allowed(s, c, event->head) && has_right(s, c, event);
 }
 
 /* The shard can do nothing for this connection now. */
@@ -471,14 +481,14 @@ message_take(struct shard *s, struct connection *c, struct event_context *ctx)
     struct ps_error e;
     enum ps_err err;
 
-    if (turned_away(s, c) || !message_allowed(s, c, event->head))
+    if (turned_away(s, c))
         return SHARD_TAKEN;
     c->turn = s->turn.number;
     if (c->state == CONN_NEW)
         c->share = event->share;
     if (c->session != NULL)
         c->session->heard_ms = s->now_ms;
-    if (!has_right(s, c, event))
+    if (!message_permitted(s, c, event))
         return SHARD_TAKEN;
     arena_reset(&s->arena);
     if ((err = wire_decode(event->head, event->meta, &s->arena, &msg, &e)) != PS_OK) {

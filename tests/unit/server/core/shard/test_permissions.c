@@ -84,6 +84,64 @@ START_TEST(who_may_only_read_is_no_worker)
 }
 END_TEST
 
+START_TEST(a_role_that_is_too_low_is_said_where_another_client_would_send_such_a_message)
+{
+    Psd__Declare declare = PSD__DECLARE__INIT;
+    Psd__Evict evict = PSD__EVICT__INIT;
+    struct kit_answer *a;
+
+    kit_observe(&k, 1);
+    k.role = ROLE_READ;
+    kit_frame(&k, 1, MSG_DECLARE, 5, &declare.base, NULL, 0);
+    a = kit_expect(&k, 1, MSG_ERROR);
+    ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_DENIED);
+    ck_assert_uint_eq(a->msg.request, 5);
+    kit_answer_free(a);
+    k.role = ROLE_TRAIN;
+    kit_hello(&k, 2, &(struct kit_hello){.job = kit_job("j", PSD__MODE__ASYNC, 1)});
+    kit_answer_free(kit_expect(&k, 2, MSG_WELCOME));
+    evict.job = (char *)"j";
+    kit_frame(&k, 2, MSG_EVICT, 6, &evict.base, NULL, 0);
+    a = kit_expect(&k, 2, MSG_ERROR);
+    ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_DENIED);
+    ck_assert_uint_eq(a->msg.request, 6);
+    kit_answer_free(a);
+    ck_assert(!k.closed[1] && !k.closed[2]);
+}
+END_TEST
+
+START_TEST(a_push_of_an_observer_without_the_right_ends_its_connection_with_denied)
+{
+    Psd__Push push = PSD__PUSH__INIT;
+
+    kit_observe(&k, 1);
+    k.role = ROLE_READ;
+    kit_frame(&k, 1, MSG_PUSH, 5, &push.base, NULL, 0);
+    kit_expect_closed(&k, 1, PS_ERR_DENIED);
+}
+END_TEST
+
+START_TEST(a_message_of_workers_from_an_observer_with_the_right_breaks_the_protocol)
+{
+    Psd__Declare declare = PSD__DECLARE__INIT;
+
+    kit_observe(&k, 1);
+    kit_frame(&k, 1, MSG_DECLARE, 5, &declare.base, NULL, 0);
+    kit_expect_closed(&k, 1, PS_ERR_PROTOCOL);
+}
+END_TEST
+
+START_TEST(before_the_hello_no_role_counts)
+{
+    Psd__Set set = PSD__SET__INIT;
+
+    kit_open(&k, 1);
+    k.role = ROLE_READ;
+    kit_frame(&k, 1, MSG_SET, 5, &set.base, NULL, 0);
+    kit_expect_closed(&k, 1, PS_ERR_PROTOCOL);
+}
+END_TEST
+
 START_TEST(who_has_no_role_may_do_nothing)
 {
     Psd__Hello hello = PSD__HELLO__INIT;
@@ -107,6 +165,10 @@ make_suite(void)
     tcase_add_test(t, who_may_read_asks_and_changes_nothing);
     tcase_add_test(t, a_drain_without_the_right_ends_the_connection_and_nothing_else);
     tcase_add_test(t, who_may_only_read_is_no_worker);
+    tcase_add_test(t, a_role_that_is_too_low_is_said_where_another_client_would_send_such_a_message);
+    tcase_add_test(t, a_push_of_an_observer_without_the_right_ends_its_connection_with_denied);
+    tcase_add_test(t, a_message_of_workers_from_an_observer_with_the_right_breaks_the_protocol);
+    tcase_add_test(t, before_the_hello_no_role_counts);
     tcase_add_test(t, who_has_no_role_may_do_nothing);
     suite_add_tcase(s, t);
     return s;
