@@ -238,13 +238,6 @@ class Session:
                 self.connection.kept.append(message)
         return self.outcomes[seq]
 
-    def outcome_here(self, seq):
-        """What has come for it so far, None: nothing. The shard has answered all that it could: a PING's answer was the last."""
-        self.connection.ask("PING", token=seq)
-        for message in [m for m in self.connection.kept if self.take(m)]:
-            self.connection.kept.remove(message)
-        return self.outcomes.get(seq)
-
     def declare(self, name, dims, **fields):
         return self.connection.ask("DECLARE", name=name, dims=dims, **fields)
 

@@ -10,11 +10,14 @@ CLUSTER = "second"
 
 
 class Shards:
-    """with Shards(2, "--grace", "1s") as shards: shards.address[1]; their directories go at the end."""
+    """with Shards(2, "--grace", "1s") as shards: shards.address[1]; their directory, DIRECTORY in options, goes at the end.
+    tokens: lines of a file that who connects must prove one of."""
 
-    def __init__(self, count, *options):
+    def __init__(self, count, *options, tokens=()):
         self.directory = tempfile.mkdtemp(prefix="psd-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-        self.options, self.count = options, count
+        self.options, self.count = options + (("--tokens", "DIRECTORY/tokens") if tokens else ()), count
+        with open(os.open(self.path("tokens"), os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in tokens)
         self.address = ["127.0.0.1:0"] * count
         self.process = [None] * count
 
