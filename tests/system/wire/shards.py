@@ -22,8 +22,12 @@ class Shards:
         self.process = [None] * count
 
     def __enter__(self):
-        for shard in range(self.count):
-            self.start(shard)
+        try:
+            for shard in range(self.count):
+                self.start(shard)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
