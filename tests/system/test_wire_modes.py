@@ -125,12 +125,14 @@ def try_sync(shards):
     ok([job.worker[0].outcome(first), job.worker[1].outcome(second)] == ["OK", "OK"], "sync: the last gradient answers both")
     ok(job.pulled(0, request) == ([1], [-2.0]), "sync: one update is made of their mean, and the pull has it")
     both = [job.push(0, 1e38, 0), job.push(1, 1.0, 0)]
-    ok([job.worker[t].outcome(both[t]) for t in (0, 1)] == ["LATE", "LATE"], "sync: a push for a block that is past its clock is LATE",
+    ok([job.worker[t].outcome(both[t]) for t in (0, 1)] == ["LATE", "LATE"],
+       "sync: a push for a block that is past its clock is LATE",
        job.worker[0].outcomes)
     for w in job.worker:
         w.outcome(w.tick(1))
     both = [job.push(0, 3e38, 1), job.push(1, 3e38, 1)]
-    ok([job.worker[t].outcome(both[t]) for t in (0, 1)] == ["NONFINITE"] * 2 and job.pulled(0, job.pull(0, clock=2)) == ([1], [-2.0]),
+    ok([job.worker[t].outcome(both[t]) for t in (0, 1)] == ["NONFINITE"] * 2 and
+       job.pulled(0, job.pull(0, clock=2)) == ([1], [-2.0]),
        "sync: a sum that is not finite is no update, but a step", job.worker[0].outcomes)
     for w in job.worker:
         w.outcome(w.tick(2))
@@ -139,7 +141,8 @@ def try_sync(shards):
     job.waits(0, "push", [1])
     again.cut()
     again.connect(True)
-    ok(again.resent == 1 and again.welcome.last_seq == waiting - 1, "sync: a push that waits is sent again after a lost connection",
+    ok(again.resent == 1 and again.welcome.last_seq == waiting - 1,
+       "sync: a push that waits is sent again after a lost connection",
        again.welcome)
     job.push(1, 1.0, 2)
     ok(again.outcome(waiting) == "OK" and again.values[waiting].payload == floats(-3.0),
@@ -156,7 +159,8 @@ def try_quorum(shards):
     ok(job.worker[0].outcome(job.push(0, 1.0, 5)) == "CLOCK", "sync: a push for a clock that the block has not is CLOCK")
     for task in (1, 2):
         job.worker[task].outcome(job.worker[task].tick(5))
-    ok(job.pulled(0, job.pull(0, clock=5)) == ([1], [-1.5]), "sync: where all have ticked on the block goes along without an update")
+    ok(job.pulled(0, job.pull(0, clock=5)) == ([1], [-1.5]),
+       "sync: where all have ticked on the block goes along without an update")
 
 
 def try_lapses(shards):
@@ -195,7 +199,8 @@ def try_leases(shards):
     code = ended(w1.connect, resume=True)
     ok(code == "LEASE_LAPSED", "its resume is LEASE_LAPSED", code)
     silent = job.join(2, lease_ms=150)
-    ok(silent.connection.end() == "LEASE_LAPSED", "a session lapses on an open connection, too, which has been silent for its lease")
+    ok(silent.connection.end() == "LEASE_LAPSED",
+       "a session lapses on an open connection, too, which has been silent for its lease")
     old = w0.hello["incarnation"]
     w0.cut()
     new = job.join(0)
@@ -213,7 +218,8 @@ def try_rounds(shards):
     w0.outcome(w0.tick(4))
     w1.outcome(w1.tick(3))
     w1.connection.send("GOODBYE", finished=True)
-    ok(w1.connection.end() is None and job.pulled(0, job.pull(0, clock=4))[0] == [0], "who says GOODBYE(finished) holds nobody back")
+    ok(w1.connection.end() is None and job.pulled(0, job.pull(0, clock=4))[0] == [0],
+       "who says GOODBYE(finished) holds nobody back")
     again = job.join(1)
     ok(w0.welcome.round == 0 and again.welcome.round == 1 and again.welcome.clock == 4,
        "its task's next incarnation begins the next round", again.welcome)
@@ -231,7 +237,8 @@ def try_barriers(shards):
     first = w0.barrier("a")
     ok(job.waits(0, "barrier a", [1]), "a barrier waits for the workers that have not come")
     ok(w0.outcome(w0.barrier("a")) == "INVALID", "the same worker twice at one name is INVALID")
-    ok(w0.outcome(w0.tick(1)) == "OK" and first not in w0.outcomes, "outcomes come out of order: a tick passes a barrier that waits")
+    ok(w0.outcome(w0.tick(1)) == "OK" and first not in w0.outcomes,
+       "outcomes come out of order: a tick passes a barrier that waits")
     w1.barrier("a")
     ok(w0.outcome(first) == "OK", "it opens when all have come")
     waiting = w0.barrier("b")
@@ -253,7 +260,8 @@ def try_drop(shards):
     done = refused(job.observer, job.observer.send("DROP", job="drop", force=True)).fields
     ok(done.found and done.variables == 1 and done.workers == 1 and job.worker[0].connection.end() == "DROPPED",
        "unless by force: then its connection ends with DROPPED", done)
-    ok(ended(job.worker[0].connect, resume=True) == "DROPPED" and ended(job.worker[0].connect, resume=True, codes=CODES["DENIED"]) == "FENCED",
+    ok(ended(job.worker[0].connect, resume=True) == "DROPPED" and
+       ended(job.worker[0].connect, resume=True, codes=CODES["DENIED"]) == "FENCED",
        "so does its resume, or with FENCED where it does not know that code")
 
 

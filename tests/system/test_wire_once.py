@@ -165,7 +165,7 @@ def remember_codes():
         again.connect(True)
         found = [again.outcome(again.push(var, [0], floats(1.0, 1))) for _ in seqs]
         ok(first == ["NONFINITE"] * len(seqs) and found == ["UNKNOWN_OUTCOME"] * 3 + ["NONFINITE"] * kept,
-           "a shard remembers the last %d codes of one that acknowledges nothing, and knows that it has forgotten older ones" % kept,
+           "a shard remembers the last %d codes of a worker that acknowledges none, and that it has forgotten older ones" % kept,
            found)
 
 

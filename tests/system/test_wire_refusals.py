@@ -137,7 +137,8 @@ def try_places(shards):
         if state == "worker":
             others.append("MEET")  # to a worker, not to a shard
         check("what %ss do not send breaks the protocol" % state, [
-            (name, found, "PROTOCOL, end") for name, found in each(shards, others, state, lambda p, n: p.send(n, **GOOD.get(n, {})))])
+            (name, found, "PROTOCOL, end") for name, found in each(
+                shards, others, state, lambda p, n: p.send(n, **GOOD.get(n, {})))])
 
 
 def try_frames(shards):
@@ -227,21 +228,27 @@ def try_values(shards):
     bad = [
         ("DECLARE", "INVALID", {**declare, "name": ""}), ("DECLARE", "INVALID", {**declare, "name": "__metadata__"}),
         ("DECLARE", "LIMIT", {**declare, "dims": [1] * (LIMITS["WIRE_RANK_MAX"] + 1)}),
-        ("DECLARE", "INVALID", {**declare, "dims": [3, 0]}), ("DECLARE", "LIMIT", {**declare, "dims": [LIMITS["WIRE_ELEMENTS_MAX"] + 1]}),
-        ("DECLARE", "LIMIT", {**declare, "dims": [1 << 33, 1 << 33]}), ("DECLARE", "INVALID", {**declare, "optimizer": {"kind": 77}}),
+        ("DECLARE", "INVALID", {**declare, "dims": [3, 0]}),
+        ("DECLARE", "LIMIT", {**declare, "dims": [LIMITS["WIRE_ELEMENTS_MAX"] + 1]}),
+        ("DECLARE", "LIMIT", {**declare, "dims": [1 << 33, 1 << 33]}),
+        ("DECLARE", "INVALID", {**declare, "optimizer": {"kind": 77}}),
         ("DECLARE", "INVALID", {**declare, "optimizer": {"learning_rate": -1.0}}),
         ("DECLARE", "INVALID", {**declare, "optimizer": {"learning_rate": math.inf}}),
-        ("DECLARE", "INVALID", {**declare, "init": {"kind": 99}}), ("DECLARE", "INVALID", {**declare, "init": {"kind": 2, "a": math.nan}}),
+        ("DECLARE", "INVALID", {**declare, "init": {"kind": 99}}),
+        ("DECLARE", "INVALID", {**declare, "init": {"kind": 2, "a": math.nan}}),
         ("DECLARE", "INVALID", {**declare, "nonfinite": 5}),
         ("DECLARE", "INVALID", {**declare, "optimizer": {"clip": {"kind": 1}}}),
         ("DECLARE", "INVALID", {**declare, "optimizer": {"schedule": {"kind": 1, "factor": 0.5}}}),
-        ("DECLARE", "MISMATCH", {**declare, "name": "w", "dims": [6]}), ("DECLARE", "FULL", {**declare, "name": "full", "dims": [1 << 40]}),
+        ("DECLARE", "MISMATCH", {**declare, "name": "w", "dims": [6]}),
+        ("DECLARE", "FULL", {**declare, "name": "full", "dims": [1 << 40]}),
         ("ATTACH", "NOT_FOUND", {"job": "j", "name": "none"}), ("ATTACH", "NOT_FOUND", {"job": "none", "name": "w"}),
-        ("PULL", "INVALID", {}), ("PULL", "INVALID", {"var": [1], "block": []}), ("PULL", "INVALID", {**GOOD["PULL"], "newer_than": [1, 2]}),
+        ("PULL", "INVALID", {}), ("PULL", "INVALID", {"var": [1], "block": []}),
+        ("PULL", "INVALID", {**GOOD["PULL"], "newer_than": [1, 2]}),
         ("PULL", "LIMIT", {"var": [1] * (LIMITS["WIRE_BLOCKS_MAX"] + 1), "block": [0] * (LIMITS["WIRE_BLOCKS_MAX"] + 1)}),
         ("PULL", "NOT_FOUND", {"var": [77], "block": [0]}), ("PULL", "NOT_FOUND", {**GOOD["PULL"], "block": [1]}),
         ("QUERY", "INVALID", {"kind": 99}), ("QUERY", "NOT_FOUND", {"kind": "VARIABLES", "after": "j/none"}),
-        ("SET", "INVALID", {"job": "j"}), ("SET", "NOT_FOUND", {"job": "none", "age": {}}), ("SET", "INVALID", {"job": "j", "variables": "*"}),
+        ("SET", "INVALID", {"job": "j"}), ("SET", "NOT_FOUND", {"job": "none", "age": {}}),
+        ("SET", "INVALID", {"job": "j", "variables": "*"}),
         ("SET", "INVALID", {"job": "j", "parameter": rate}), ("SET", "INVALID", {"job": "j", "bound": {"clocks": 1}}),
         ("SET", "INVALID", {"job": "j", "variables": "*", "parameter": [{"name": "none", "value": 1.0}]}),
         ("SET", "INVALID", {"job": "j", "variables": "*", "parameter": [{"name": "learning_rate", "value": math.nan}]}),
@@ -249,7 +256,8 @@ def try_values(shards):
         ("SET", "INVALID", {"job": "j", "age": {"kind": 9}}),
         ("SAVE", "UNSUPPORTED", {}), ("CHECKPOINT", "NOT_FOUND", {"job": "none", "dir": "/none"}),
         ("CHECKPOINT", "INVALID", {"job": "j", "dir": "here"}), ("RESTORE", "INVALID", {"job": "j", "dir": "here"}),
-        ("MEET", "CLUSTER", {**GOOD["MEET"], "cluster": "other"}), ("MEET", "LIMIT", {**GOOD["MEET"], "workers": LIMITS["WIRE_GROUP_MAX"] + 1}),
+        ("MEET", "CLUSTER", {**GOOD["MEET"], "cluster": "other"}),
+        ("MEET", "LIMIT", {**GOOD["MEET"], "workers": LIMITS["WIRE_GROUP_MAX"] + 1}),
         ("MEET", "INVALID", {**GOOD["MEET"], "task": 1}), ("MEET", "INVALID", {**GOOD["MEET"], "address": ""}),
         ("EVICT", "INVALID", {"job": ""}), ("EVICT", None, {"job": "none", "task": 3}),
         ("DEFINE", "INVALID", {"field": []}), ("DEFINE", "INVALID", {"field": field(1) * 2}),
@@ -275,7 +283,8 @@ def try_hellos(shards):
     bad = [
         ("CLUSTER", {"cluster": "other"}), ("CLUSTER", {"shards": 2}), ("INVALID", {"shard": 1}), ("INVALID", {"cluster": ""}),
         ("INVALID", {"role": 7}), ("INVALID", {"incarnation": 0}), ("INVALID", {"task": 1}), ("INVALID", {"job": None}),
-        ("INVALID", {"job": {"name": "n"}}), ("INVALID", {"job": {**JOB, "mode": 9}}), ("INVALID", {"job": {**JOB, "lapse": 9}}),
+        ("INVALID", {"job": {"name": "n"}}), ("INVALID", {"job": {**JOB, "mode": 9}}),
+        ("INVALID", {"job": {**JOB, "lapse": 9}}),
         ("INVALID", {"job": {**sync, "quorum": 3}}), ("INVALID", {"job": {**sync, "quorum": 0}}),
         ("INVALID", {"job": {**JOB, "age": {"kind": "AGE_EXPONENTIAL", "parameter": 1.5}}}),
         ("LIMIT", {"job": {"name": "n", "workers": LIMITS["WIRE_WORKERS_MAX"] + 1}}),
@@ -305,7 +314,8 @@ def try_sequenced(shards):
         refused = [
             ("PUSH", "NOT_FOUND", ONES, {"var": [77], "block": [0]}), ("PUSH", "NOT_FOUND", ONES, {"var": [var], "block": [1]}),
             ("PUSH", "SHAPE", ONES[4:], push), ("PUSH", "SHAPE", ONES + bytes(4), push), ("PUSH", "SHAPE", b"", push),
-            ("PUSH", "INVALID", ONES, {**push, "from_version": [1 << 40]}), ("PUSH", "CLOCK", ONES, {**push, "clock": clock + 1}),
+            ("PUSH", "INVALID", ONES, {**push, "from_version": [1 << 40]}),
+            ("PUSH", "CLOCK", ONES, {**push, "clock": clock + 1}),
             ("PUSH", "NONFINITE", nan, push), ("PUSH", "INVALID", ONES, {"var": [clipped], "block": [0]}),
             ("PUSH", "UNSUPPORTED", ONES, {**push, "encoding": 99}), ("PUSH", "SHAPE", ONES[:4], {**push, "encoding": 1}),
             ("PUSH", "INVALID", struct.pack("<f8b", -1.0, *range(8)), {**push, "encoding": 3}),
@@ -319,16 +329,20 @@ def try_sequenced(shards):
         check("a sequenced message that cannot be done has a code in an ACK, and the count goes on", results)
         ok(peer.session.pull(var, [0]) == before, "and nothing is changed by any of them")
         both = peer.outcome("PUSH", huge + ONES, clock=clock, var=[var, var], block=[0, 0])
-        ok(both == "OK" and peer.session.pull(var, [0])[0] == [before[0][0] + 2], "a block that is named twice is updated twice", both)
+        ok(both == "OK" and peer.session.pull(var, [0])[0] == [before[0][0] + 2],
+           "a block that is named twice is updated twice", both)
         last = peer.outcome("PUSH", huge, clock=clock, **push)
         ok(last == "NONFINITE", "what would make weights infinite is NONFINITE", last)
     over = LIMITS["WIRE_BLOCKS_MAX"] + 1
     ends = [
-        ("PUSH", "INVALID", {}), ("PUSH", "INVALID", {"var": [1, 1], "block": [0]}), ("PUSH", "LIMIT", {"var": [1] * over, "block": [0] * over}),
-        ("PUSH", "INVALID", {**GOOD["PUSH"], "from_version": [0, 0]}), ("PUSH", "INVALID", {**GOOD["PUSH"], "norm": {"l2": -1.0}}),
+        ("PUSH", "INVALID", {}), ("PUSH", "INVALID", {"var": [1, 1], "block": [0]}),
+        ("PUSH", "LIMIT", {"var": [1] * over, "block": [0] * over}),
+        ("PUSH", "INVALID", {**GOOD["PUSH"], "from_version": [0, 0]}),
+        ("PUSH", "INVALID", {**GOOD["PUSH"], "norm": {"l2": -1.0}}),
         ("PUSH", "INVALID", {**GOOD["PUSH"], "norm": {"l2": math.nan}}),
         ("PUSH", "INVALID", {**GOOD["PUSH"], "cursor": {"position": 5}, "cursor_from": {"position": 5}}),
-        ("BARRIER", "INVALID", {"name": ""}), ("TICK", "LIMIT", {"clock": 1, "metrics": {"value": [1.0] * (LIMITS["WIRE_METRICS_MAX"] + 1)}}),
+        ("BARRIER", "INVALID", {"name": ""}),
+        ("TICK", "LIMIT", {"clock": 1, "metrics": {"value": [1.0] * (LIMITS["WIRE_METRICS_MAX"] + 1)}}),
         *[(name, "INVALID", {**GOOD[name], "acked_through": 1}) for name in SEQUENCED],
         *[(name, "INVALID", {**GOOD[name], "seq": 0}) for name in SEQUENCED],
         *[(name, "SEQUENCE", {**GOOD[name], "seq": 2}) for name in SEQUENCED],

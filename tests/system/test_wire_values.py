@@ -52,19 +52,22 @@ def try_examples():
         reader.feed(bytes([byte]))
         found.append(reader.next())
     found = [f for f in found if f]
-    ok(len(found) == 2 and unpack("Ping", found[0][2]).token == 0x1122334455667788 and unpack("Data", found[1][2]).version == [7] and
+    ok(len(found) == 2 and unpack("Ping", found[0][2]).token == 0x1122334455667788 and
+       unpack("Data", found[1][2]).version == [7] and
        values(found[1][3]) == [1.0, 2.0, 3.0], "frames that come byte by byte are read", found)
     proof = Proof("a", "0123456789abcdef", "train", "psd", bytes(range(32)))
     proof.challenged(struct.pack("<H6x", 7) + bytes(range(32, 64)))
     ok(proof.prove() == example("With token `a`"), "so is the PROVE", proof.prove().hex(" "))
     text = section(8)
     said = [int(h, 16) for h in re.findall(r"= ([0-9a-f]{16})\b", text)]
-    ok(said == [hash_of(b"", 0), hash_of(b"train", 0), hash_of(b"w", hash_of(b"train", 0))], "the hashes are those that are printed", said)
+    ok(said == [hash_of(b"", 0), hash_of(b"train", 0), hash_of(b"w", hash_of(b"train", 0))],
+       "the hashes are those that are printed", said)
     ok([place("train", "w", b, 3) for b in range(4)] == [2, 0, 1, 2], "the blocks lie on the shards that are printed")
     ok(layout(300000) == [65536] * 4 + [16384] * 2 + [1008] * 5 + [48], "300,000 elements have the blocks that are printed")
     sizes = [[int(c.replace(",", "")) for c in row] for row in rows(text) if row[0].isdigit()]
     capacity = [[s] + [size // (4 * (1 + s)) // 16 * 16 for size in (262144, 65536, 4032)] for s in range(4)]
-    ok(sizes == capacity and all(layout(c, s) == [c] for s, *row in sizes for c in row), "the table of capacities is the formula's", sizes)
+    ok(sizes == capacity and all(layout(c, s) == [c] for s, *row in sizes for c in row),
+       "the table of capacities is the formula's", sizes)
 
 
 def try_blocks(shards):
@@ -113,9 +116,10 @@ def try_first_values(m):
             wrong.append((kind, found))
     ok(not wrong, "GLOROT_UNIFORM, HE_UNIFORM and LECUN_UNIFORM, too", *wrong)
     printed = re.sub(r"\s+", " ", section(9)).replace("−", "-")
+    printed = printed[printed.index("elements 0 to 3") :]
     wrong = []
     for kind, more in (("UNIFORM", {"b": 1.0}), ("NORMAL", {"b": 1.0}), ("GLOROT_UNIFORM", {})):
-        said = re.search(kind + r"(?:\(0, 1\))? ((?:-?\d\.\d+ ?){4})", printed[printed.index("elements 0 to 3") :]).group(1).split()
+        said = re.search(kind + r"(?:\(0, 1\))? ((?:-?\d\.\d+ ?){4})", printed).group(1).split()
         found = m.pull(m.declare("printed " + kind, [3, 4], optimizer=optimizer, init={"kind": kind, "seed": 7, **more}))[:4]
         if any(abs(float(s) - f) > 1e-8 * abs(f) for s, f in zip(said, found)):
             wrong.append((kind, said, found))
@@ -132,9 +136,12 @@ def try_optimizers(m):
     adam = {"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-7}
     decays = {"l2": 0.01, "weight_decay": 0.02}
     trials = [(1, {"momentum": 0.9, **decays}), (2, {"momentum": 0.9, **decays}),
-              (3, {"initial_accumulator": 0.1, "epsilon": 1e-7, **decays}), (4, {**adam, **decays}), (5, {"rho": 0.9, "epsilon": 1e-7, **decays}),
-              (5, {"rho": 0.9, "epsilon": 1e-7, "momentum": 0.5, **decays}), (6, {**adam, **decays}), (7, {"rho": 0.9, "epsilon": 1e-6, **decays}),
-              (8, {**adam, **decays}), (9, {"learning_rate_power": -0.5, "initial_accumulator": 0.1, "l1": 0.05, "l2": 0.01, "beta": 0.5}),
+              (3, {"initial_accumulator": 0.1, "epsilon": 1e-7, **decays}), (4, {**adam, **decays}),
+              (5, {"rho": 0.9, "epsilon": 1e-7, **decays}),
+              (5, {"rho": 0.9, "epsilon": 1e-7, "momentum": 0.5, **decays}), (6, {**adam, **decays}),
+              (7, {"rho": 0.9, "epsilon": 1e-6, **decays}),
+              (8, {**adam, **decays}),
+              (9, {"learning_rate_power": -0.5, "initial_accumulator": 0.1, "l1": 0.05, "l2": 0.01, "beta": 0.5}),
               (0, decays)]
     wrong = []
     for number, (kind, parameters) in enumerate(trials):
@@ -152,8 +159,10 @@ def try_optimizers(m):
 def try_schedules(m):
     wrong = []
     for number, schedule in enumerate((
-            {"kind": "SCHEDULE_STEP", "steps": 2, "factor": 0.5, "floor": 0.05}, {"kind": "SCHEDULE_EXPONENTIAL", "steps": 3, "factor": 0.5},
-            {"kind": "SCHEDULE_COSINE", "steps": 4, "floor": 0.01, "warmup_steps": 2}, {"kind": "SCHEDULE_LINEAR", "steps": 3, "floor": 0.1},
+            {"kind": "SCHEDULE_STEP", "steps": 2, "factor": 0.5, "floor": 0.05},
+            {"kind": "SCHEDULE_EXPONENTIAL", "steps": 3, "factor": 0.5},
+            {"kind": "SCHEDULE_COSINE", "steps": 4, "floor": 0.01, "warmup_steps": 2},
+            {"kind": "SCHEDULE_LINEAR", "steps": 3, "floor": 0.1},
             {"warmup_steps": 3}, {"kind": "SCHEDULE_LINEAR", "steps": 3, "begin": 2})):
         var, w = m.declare("schedule %d" % number, [1], optimizer={"learning_rate": 0.4, "schedule": schedule}), 0.0
         for version in range(8):
@@ -166,7 +175,8 @@ def try_schedules(m):
 
 def try_clips(m):
     def trial(kind, limit, *gradient, **fields):
-        var = m.declare("%s %g" % (kind, limit), [len(gradient)], optimizer={"learning_rate": 1.0, "clip": {"kind": kind, "limit": limit}})
+        var = m.declare("%s %g" % (kind, limit), [len(gradient)],
+                        optimizer={"learning_rate": 1.0, "clip": {"kind": kind, "limit": limit}})
         m.push(var, *gradient, **fields)
         return m.pull(var)
 
@@ -196,7 +206,8 @@ def try_ages(shards):
     for _ in range(2):
         m.s.outcome(m.s.push(var, [0], floats(*[1.0] * 1008)))
     seq = m.s.push(var, [0, 1], floats(*[1.0] * 1013), from_version=[0, 0])
-    ok(m.s.outcome(seq) == "STALE" and m.s.blocks[seq] == ["STALE", "OK"], "and each block has its code, where they differ", m.s.blocks)
+    ok(m.s.outcome(seq) == "STALE" and m.s.blocks[seq] == ["STALE", "OK"],
+       "and each block has its code, where they differ", m.s.blocks)
 
 
 def try_encodings(m):
@@ -208,32 +219,40 @@ def try_encodings(m):
     numbers = [1.5, -0.25, 3.0, 0.0, -7.0]
     ok(trial(0, floats(*numbers)) == ("OK", numbers), "float32 is as it is")
     ok(trial(1, struct.pack("<5e2x", *numbers)) == ("OK", numbers), "float16 is binary16")
-    ok(trial(2, b"".join(floats(x)[2:] for x in numbers) + b"\xff\xff") == ("OK", numbers), "bfloat16 is the upper half of float32")
-    ok(trial(3, struct.pack("<f5b3x", 0.5, 3, -1, 6, 0, -14)) == ("OK", [1.5, -0.5, 3.0, 0.0, -7.0]), "int8 has a scale for each run")
-    ok(trial(4, struct.pack("<3I2f", 2, 1, 4, -0.25, -7.0)) == ("OK", [0.0, -0.25, 0.0, 0.0, -7.0]), "top-k has indices and values")
+    ok(trial(2, b"".join(floats(x)[2:] for x in numbers) + b"\xff\xff") == ("OK", numbers),
+       "bfloat16 is the upper half of float32")
+    ok(trial(3, struct.pack("<f5b3x", 0.5, 3, -1, 6, 0, -14)) == ("OK", [1.5, -0.5, 3.0, 0.0, -7.0]),
+       "int8 has a scale for each run")
+    ok(trial(4, struct.pack("<3I2f", 2, 1, 4, -0.25, -7.0)) == ("OK", [0.0, -0.25, 0.0, 0.0, -7.0]),
+       "top-k has indices and values")
 
 
 def try_messages(shards):
     """What is written here is what a shard reads, and the other way around."""
-    m = Model(shards, {"name": "said", "workers": 2, "mode": "SSP", "bound": 3, "lapse": "FAIL", "age": {"kind": "AGE_CUTOFF", "parameter": 2.5}})
+    m = Model(shards, {"name": "said", "workers": 2, "mode": "SSP", "bound": 3, "lapse": "FAIL",
+                       "age": {"kind": "AGE_CUTOFF", "parameter": 2.5}})
     job = m.s.welcome.job
     ok((job.name, job.mode, job.bound, job.workers, job.lapse, job.age.kind, job.age.parameter) == ("said", 1, 3, 2, 1, 3, 2.5),
        "a welcome has the job as its hello said", job)
-    declared = {"name": "wé", "dims": [2, 3], "nonfinite": "ALLOW", "init": {"kind": "NORMAL", "a": 0.5, "b": 2.0, "seed": 1 << 63},
-                "optimizer": {"kind": 4, "learning_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7, "clip": {"kind": 1, "limit": 3.0},
+    declared = {"name": "wé", "dims": [2, 3], "nonfinite": "ALLOW",
+                "init": {"kind": "NORMAL", "a": 0.5, "b": 2.0, "seed": 1 << 63},
+                "optimizer": {"kind": 4, "learning_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7,
+                              "clip": {"kind": 1, "limit": 3.0},
                               "schedule": {"kind": "SCHEDULE_COSINE", "steps": 1 << 40, "warmup_steps": 7}}}
     m.s.declare(**declared)
     with Connection(shards.address[0]) as c:
         c.observe()
         found = c.ask("ATTACH", job="said", name="wé").declare
-        ok(pack("Declare", **declared) == pack("Declare", **as_fields(found)), "an observer attaches to the definition that was declared", found)
+        ok(pack("Declare", **declared) == pack("Declare", **as_fields(found)),
+           "an observer attaches to the definition that was declared", found)
         rows_ = c.ask("QUERY", kind="DEFINITIONS", job="said").definition
         ok([as_fields(r.declared) for r in rows_] == [as_fields(found)], "so do definitions say", rows_)
 
 
 def as_fields(message):
     """A message that was read, as it is written."""
-    return {name: as_fields(value) if hasattr(value, "__dict__") else value for name, value in vars(message).items() if value is not None}
+    there = {name: value for name, value in vars(message).items() if value is not None}
+    return {name: as_fields(value) if hasattr(value, "__dict__") else value for name, value in there.items()}
 
 
 try_examples()

@@ -45,10 +45,9 @@ class Shards:
         ready, theirs = os.pipe()
         words = [PSD, "--listen", self.address[shard], "--cluster", CLUSTER, "--shard", str(shard), "--shards",
                  str(self.count), "--live-dir", self.path("live-%d" % shard), "--memory", "64MiB", "--log-level", "error",
-                 "--ready-fd", str(theirs)]
+                 "--ready-fd", str(theirs), *[option.replace("DIRECTORY", self.directory) for option in self.options]]
         with open(self.path("log-%d" % shard), "ab") as log:
-            self.process[shard] = subprocess.Popen(words + [option.replace("DIRECTORY", self.directory) for option in self.options],
-                                                   stdin=subprocess.DEVNULL, stderr=log, env=clean, pass_fds=[theirs])
+            self.process[shard] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log, env=clean, pass_fds=[theirs])
         os.close(theirs)
         with open(ready, encoding="utf-8") as lines:
             first = lines.readline().strip()
