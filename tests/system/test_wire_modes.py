@@ -254,6 +254,49 @@ def try_barriers(shards):
     ok(w0.outcome(waiting) == "CANCELLED", "SKIP in its place ends one that waits, too")
 
 
+def try_metrics(shards):
+    job = Job(shards, "metrics", 2)
+    for task, w in enumerate(job.worker):
+        w.cut()
+        w.connect(True, metric_names=["loss", "rows"])
+        w.outcome(w.tick(1, metrics={"value": [0.5 + task, 10.0], "at": {"position": 10}}))
+    ok(job.join(0, incarnation=job.worker[0].hello["incarnation"]).welcome.metrics.value == [0.5, 10.0],
+       "a welcome has the metrics that the last tick brought")
+    report = job.observer.ask("QUERY", kind="JOBS", job="metrics").job[0]
+    ok(list(report.metrics) == [2.0, 20.0] and report.metric_names == ["loss", "rows"], "a report has their sums and names", report)
+    job = Job(shards, "places", 2)
+    for task, w in enumerate(job.worker):
+        w.outcome(w.tick(1, metrics={"value": [1.0 + task], "at": {"position": 10}}))
+    both = [w.barrier("e", place={"at": {"position": 10}}) for w in job.worker]
+    ok([w.outcome(seq) for w, seq in zip(job.worker, both)] == ["OK", "OK"], "a barrier with a place opens when all are there")
+    job.worker[0].outcome(job.worker[0].tick(2, metrics={"value": [9.0], "at": {"position": 20}}))
+    opened = job.observer.ask("QUERY", kind="JOBS", job="places").job[0].opened
+    ok(opened.place.at.position == 10 and list(opened.sum) == [3.0], "and the job keeps its place and the sums of then", opened)
+    late = job.worker[0].barrier("again", place={"at": {"position": 10}})
+    ok(job.worker[0].outcome(late) == "OK", "who comes to a place that is not past it is let through at once")
+
+
+def try_drain(shards):
+    job = Job(shards, "drain", 2, mode="SSP", bound=0)
+    job.worker[0].outcome(job.worker[0].tick(1))
+    request = job.pull(0, clock=1)
+    job.waits(0, "pull", [1])
+    barrier = job.worker[0].barrier("b")
+    job.waits(0, "barrier b", [1])
+    job.observer.send("DRAIN")
+    ok(job.observer.next_of("EVENT").fields.kind == 0 and job.worker[0].connection.next_of("EVENT").fields.kind == 0,
+       "DRAIN: all hear EVENT(DRAINING)")
+    ok(refused(job.worker[0].connection, request) == "DRAINING", "a pull that waits ends with DRAINING")
+    ok(job.worker[0].connection.end() is None and job.observer.end() is None and barrier not in job.worker[0].outcomes,
+       "then the connections end, and a barrier that waits has no outcome")
+    ok(shards.process[0].wait(WAIT_S) == 0, "and psd ends well")
+    shards.start(0)
+    job.worker[0].connect(True)
+    job.worker[1].connect(True)
+    job.worker[1].barrier("b")
+    ok(job.worker[0].outcome(barrier) == "OK", "its next life goes on where the last one ended")
+
+
 def try_drop(shards):
     job = Job(shards, "drop", 1)
     ok(refused(job.observer, job.observer.send("DROP", job="drop")) == "BUSY", "a job with a live worker is not dropped")
@@ -266,7 +309,7 @@ def try_drop(shards):
 
 
 with Shards(1, "--grace", "10m") as one:
-    for part in (try_async, try_ssp, try_sync, try_quorum, try_lapses, try_barriers, try_drop):
+    for part in (try_async, try_ssp, try_sync, try_quorum, try_lapses, try_barriers, try_metrics, try_drop, try_drain):
         part(one)
 with Shards(1, "--grace", "100ms") as one:
     for part in (try_leases, try_rounds):

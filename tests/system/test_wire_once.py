@@ -151,6 +151,85 @@ def check(counters):
     ok(moved and all(moved), "every answer with values had the version that belongs to them")
 
 
+class Stepper:
+    """One worker of a sync job, all of whose workers make each step; at each shard it has one variable."""
+
+    def __init__(self, shards, task, names):
+        job = {"name": "step", "workers": WORKERS, "mode": "SYNC", "quorum": WORKERS}
+        self.sessions = [Session(shards.address[shard], job, task, shard, SHARDS) for shard in range(SHARDS)]
+        self.var = [s.declare(names[shard], [1], optimizer=SGD).var for shard, s in enumerate(self.sessions)]
+        self.waiting = []
+
+    def push(self, clock, dice):
+        self.waiting = []
+        for shard, session in enumerate(self.sessions):
+            seq = session.sequenced("PUSH", floats(1.0, 1), dice.random() < 0.8, var=[self.var[shard]], block=[0], clock=clock)
+            self.waiting.append(seq)
+            if session.sent and dice.random() < 0.3:
+                session.cut()
+                session.connect(True)
+
+    def settle(self, clock):
+        codes = []
+        for session, seq in zip(self.sessions, self.waiting):
+            codes.append(session.outcome(seq))
+            session.outcome(session.tick(clock + 1))
+        return codes
+
+
+def step_under_fire():
+    """Gradients that wait are in memory alone: a shard that was killed gets them again."""
+    dice, wrong_codes = random.Random(SEED), []
+    names = [next("v%d" % i for i in range(99) if place("step", "v%d" % i, 0, SHARDS) == shard) for shard in range(SHARDS)]
+    steps = 60
+    with Shards(SHARDS, "--grace", "10m") as shards:
+        workers = [Stepper(shards, task, names) for task in range(WORKERS)]
+        for step in range(steps):
+            first, last = dice.sample(workers, 2)
+            first.push(step, dice)
+            if step % 10 == 5:
+                shard = dice.randrange(SHARDS)
+                shards.kill(shard)
+                shards.start(shard)
+                for worker in workers:
+                    worker.sessions[shard].cut()
+                    worker.sessions[shard].connect(True)
+            last.push(step, dice)
+            for worker in workers:
+                for session in worker.sessions:  # what was held back goes as well
+                    session.cut()
+                    session.connect(True)
+            wrong_codes += [code for worker in workers for code in worker.settle(step) if code != "OK"]
+        found = [s.pull(v, [0], clock=steps) for s, v in zip(workers[0].sessions, workers[0].var)]
+        ok(not wrong_codes, "sync: every gradient is part of its step, through cuts and kills", *wrong_codes)
+        ok(found == [([steps], floats(-float(steps), 1))] * SHARDS, "sync: and every step is one update", found)
+
+
+def count_data_once():
+    """Cursors: a new process begins where the last one's data ends."""
+    with Shards(1) as shards:
+        job = {"name": "data", "workers": 1}
+
+        def push(s, var, blocks, begin, end):
+            return s.outcome(s.push(var, blocks, floats(1.0, sum(LAYOUT[b] for b in blocks)), s.welcome.clock,
+                                    cursor={"position": end}, cursor_from={"position": begin}))
+
+        s = Session(shards.address[0], job)
+        var = s.declare("w", [ELEMENTS], optimizer=SGD).var
+        codes = [push(s, var, [0, 1, 2, 3], 0, 10), s.outcome(s.tick(1, cursor={"position": 10}))]
+        s.welcome.clock = 1
+        codes += [push(s, var, [0, 1], 0, 10), push(s, var, [0, 1], 10, 20)]
+        ok(codes == ["OK"] * 4 and s.pull(var, [0, 1, 2, 3])[0] == [2, 2, 1, 1],
+           "data before the cursor counts once, however often it is pushed", codes)
+        s.cut()
+        again = Session(shards.address[0], job)
+        ok(again.welcome.cursor.position == 10, "a new incarnation begins where data counts in every block", again.welcome)
+        codes = [push(again, var, [0, 1, 2, 3], 10, 20)]
+        ok(codes == ["OK"] and again.pull(var, [0, 1, 2, 3])[0] == [2, 2, 2, 2],
+           "blocks that count the step that follows are skipped, and the others updated", codes)
+        ok(push(again, var, [0], 10, 15) == "INVALID", "a step that is cut elsewhere is INVALID")
+
+
 def remember_codes():
     """More refusals than a session remembers."""
     kept = LIMITS["SHARD_OUTCOMES_MAX"]
@@ -230,6 +309,8 @@ def rules_of_sequences():
 
 print("# seed", SEED)
 count_under_fire()
+step_under_fire()
+count_data_once()
 remember_codes()
 lose_memory()
 rules_of_sequences()

@@ -372,6 +372,33 @@ def try_roles(shards):
     check("also from a worker, whether or not workers send it", workers)
 
 
+def try_owners(shards):
+    """Whose a session is: section 5."""
+    def of(name, role, secret=SECRET):
+        return lambda: Proof(name, secret % name, role, CLUSTER)
+
+    def end_of(what, *words, **hello):
+        try:
+            what(*words, **hello)
+        except Ended as e:
+            return e.code
+
+    job = {"name": "owned", "workers": 2}
+    s = Session(shards.address[0], job, proof=of("train", "train"))
+    s.cut()
+    s.proof = of("admin", "train")
+    ok(end_of(s.connect, True) == "DENIED", "a live session is resumed with the token that it began with alone")
+    ok(end_of(Session, shards.address[0], job, proof=s.proof) == "TASK_TAKEN", "and its task is not another token's to take")
+    s.proof = of("train", "train")
+    s.connect(True)
+    s.cut()
+    ok(end_of(Session, shards.address[0], job, proof=s.proof) is None, "a new incarnation with that token replaces it")
+    with Connection(shards.address[0], of("read", "read")()) as c:
+        c.observe()
+        told = c.ask("QUERY", kind="WORKERS", job="owned").worker
+        ok(len(told) == 1 and all("incarnation" not in vars(w) for w in told), "no report has an incarnation", told)
+
+
 def try_proofs(shards):
     def proven(name="train", secret=SECRET % "train", role="any", cluster=CLUSTER):
         try:
@@ -403,6 +430,6 @@ with Shards(1, "--grace", "10m") as one:
     for part in (try_frames, try_places, try_texts, try_values, try_hellos, try_sequenced):
         part(one)
 with Shards(1, "--grace", "10m", tokens=["%s:%s:%s" % (role, role, SECRET % role) for role in ROLES]) as one:
-    for part in (try_roles, try_proofs):
+    for part in (try_roles, try_owners, try_proofs):
         part(one)
 finish()
