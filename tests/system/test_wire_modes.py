@@ -276,6 +276,33 @@ def try_metrics(shards):
     ok(job.worker[0].outcome(late) == "OK", "who comes to a place that is not past it is let through at once")
 
 
+def try_definitions(shards):
+    job = Job(shards, "define", 3)
+    w0, w1, w2 = (w.connection for w in job.worker)
+
+    def define(connection, **values):
+        return refused(connection, connection.send("DEFINE", field=[{"name": n, "value": v} for n, v in values.items()]))
+
+    ok(job.worker[0].welcome.defines and define(w0, batch="96").fields.round == 0, "a worker defines what it trains")
+    ok(define(w1, batch="97") == "MISMATCH", "another that was started differently is MISMATCH")
+    ok(define(w1, batch="96", rate="1").fields.round == 0 and define(w2, rate="2") == "MISMATCH",
+       "one that says more adds that to the job's definition")
+
+
+def try_resize(shards):
+    job = Job(shards, "resize", 2)
+    more = {**job.job, "workers": 3}
+    ok(refused(job.observer, job.observer.send("SET", job="resize", workers=3)) == "INVALID",
+       "a job keeps its number of workers while one of them is live")
+    ok(ended(Session, address=shards.address[0], job=more, task=2) == "MISMATCH", "and a hello with another is MISMATCH")
+    for w in job.worker:
+        w.connection.send("GOODBYE", finished=True)
+        w.connection.end()
+    third = Session(shards.address[0], more, 2)
+    ok(third.welcome.round == 1, "when none is, the first hello with another begins a round with so many", third.welcome)
+    ok(ended(job.join, task=0) == "MISMATCH", "to which the number before is MISMATCH")
+
+
 def try_drain(shards):
     job = Job(shards, "drain", 2, mode="SSP", bound=0)
     job.worker[0].outcome(job.worker[0].tick(1))
@@ -309,7 +336,8 @@ def try_drop(shards):
 
 
 with Shards(1, "--grace", "10m") as one:
-    for part in (try_async, try_ssp, try_sync, try_quorum, try_lapses, try_barriers, try_metrics, try_drop, try_drain):
+    for part in (try_async, try_ssp, try_sync, try_quorum, try_lapses, try_barriers, try_metrics, try_definitions, try_resize, try_drop,
+                 try_drain):
         part(one)
 with Shards(1, "--grace", "100ms") as one:
     for part in (try_leases, try_rounds):

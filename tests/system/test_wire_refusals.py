@@ -429,6 +429,11 @@ def try_proofs(shards):
 with Shards(1, "--grace", "10m") as one:
     for part in (try_frames, try_places, try_texts, try_values, try_hellos, try_sequenced):
         part(one)
+with Shards(1, "--hello-timeout", "100ms") as one, Connection(one.address[0]) as silent:
+    ok(silent.end() == "TIMEOUT", "a connection on which no hello comes ends with TIMEOUT")
+with Shards(1, "--connections-max", "1") as one, Connection(one.address[0]) as first, Connection(one.address[0]) as second:
+    first.observe()
+    ok(second.end() == "LIMIT", "one more than a shard takes ends with LIMIT")
 with Shards(1, "--grace", "10m", tokens=["%s:%s:%s" % (role, role, SECRET % role) for role in ROLES]) as one:
     for part in (try_roles, try_owners, try_proofs):
         part(one)

@@ -227,6 +227,19 @@ def try_encodings(m):
        "top-k has indices and values")
 
 
+def try_pulls(m):
+    """Only what is newer has a payload."""
+    var = m.declare("pulled", [2 * 1008], optimizer={"learning_rate": 1.0})
+    m.s.outcome(m.s.push(var, [1], floats(*[2.0] * 1008)))
+    version, payload = m.s.pull(var, [0, 1], newer_than=[0, 0])
+    ok(version == [0, 1] and values(payload) == [-2.0] * 1008, "a pull gets the blocks that are newer than what it has", version)
+    version, payload = m.s.pull(var, [1, 0, 1])
+    ok(version == [1, 0, 1] and values(payload) == [-2.0] * 1008 + [0.0] * 1008 + [-2.0] * 1008,
+       "without that all of them, in the order in which they were asked for", version)
+    version, payload = m.s.pull(var, [0, 1], newer_than=[(1 << 64) - 1] * 2)
+    ok(version == [0, 1] and payload == b"", "and versions alone where nothing can be newer", version)
+
+
 def try_messages(shards):
     """What is written here is what a shard reads, and the other way around."""
     m = Model(shards, {"name": "said", "workers": 2, "mode": "SSP", "bound": 3, "lapse": "FAIL",
@@ -261,7 +274,7 @@ with Shards(3) as three:
 with Shards(1) as one:
     try_messages(one)
     model = Model(one, JOB)
-    for part in (try_first_values, try_optimizers, try_schedules, try_clips, try_encodings):
+    for part in (try_first_values, try_optimizers, try_schedules, try_clips, try_encodings, try_pulls):
         part(model)
     try_ages(one)
 finish()
