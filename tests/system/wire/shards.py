@@ -7,6 +7,7 @@ import tempfile
 
 PSD = os.environ.get("PSD_BIN", "psd")
 CLUSTER = "second"
+LOG_MAX = 4000  # characters of a log, where a test fails in the midst
 
 
 class Shards:
@@ -25,13 +26,15 @@ class Shards:
         try:
             for shard in range(self.count):
                 self.start(shard)
-        except BaseException:
-            self.__exit__()
+        except BaseException as e:
+            self.__exit__(type(e))
             raise
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind=None, *_):
         for shard, process in enumerate(self.process):
+            if kind is not None:
+                print("# log of shard %d:" % shard, self.log(shard)[-LOG_MAX:].replace("\n", "\n# "), flush=True)
             if process is not None:
                 self.kill(shard)
         shutil.rmtree(self.directory)
@@ -62,5 +65,7 @@ class Shards:
         self.process[shard] = None
 
     def log(self, shard):
+        if not os.path.exists(self.path("log-%d" % shard)):
+            return ""
         with open(self.path("log-%d" % shard), encoding="utf-8", errors="replace") as file:
             return file.read()
