@@ -4,6 +4,7 @@
 
 #include "client/api/choose_transport.h"
 #include "client/api/client_state.h"
+#include "client/api/trace_recorder.h"
 #include "common/core/codec/codec.h"
 #include "common/core/model/age.h"
 #include "common/core/wire/wire.h"
@@ -79,7 +80,8 @@ client_options_take(ps_client *c, const ps_cluster *cluster, const struct ps_cli
 
     if (options != NULL)
         *o = *options;
-    if ((err = choose_transport(&o->transport, e)) != PS_OK || (err = take_credentials(c, e)) != PS_OK) {
+    if ((err = choose_transport(&o->transport, e)) != PS_OK || (err = trace_recorder_check(e)) != PS_OK ||
+        (err = take_credentials(c, e)) != PS_OK) {
         o->job = o->congestion = NULL; /* the caller's */
         return err;
     }

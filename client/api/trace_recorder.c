@@ -21,6 +21,7 @@ struct trace_recorder {
     char slots[] __attribute__((aligned(64))); /* of the timeline */
 };
 
+#define TIMELINE_VARIABLE    "PSD_TIMELINE"
 #define TRACE_RECORDER_BYTES (sizeof(struct trace_recorder) + PS_TIMELINE_SPANS * sizeof(struct timeline_span))
 
 /* Of the process. Threads come and go within the mutex; what they add, they add without it. */
@@ -52,6 +53,15 @@ ps_time_name(enum ps_time kind)
     return (unsigned)kind < PS_TIMES ? time_names[kind] : "";
 }
 
+enum ps_err
+trace_recorder_check(struct ps_error *e)
+{
+    if (!environment_has(TIMELINE_VARIABLE) || environment_is(TIMELINE_VARIABLE, "on") ||
+        environment_is(TIMELINE_VARIABLE, "off"))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_CONFIG, TIMELINE_VARIABLE " is '%.40s'; it may be on or off", getenv(TIMELINE_VARIABLE));
+}
+
 /* ---- A thread's ---- */
 
 static void
@@ -67,7 +77,7 @@ thread_ended(void *arg)
 static void
 begin_process(void)
 {
-    if (environment_is("PSD_TIMELINE", "off"))
+    if (environment_is(TIMELINE_VARIABLE, "off"))
         atomic_store(&records, false);
     if (environment_read("PSD_TRACE_FILE", &all.file, NULL) != PS_OK)
         all.file = NULL; /* no memory: no trace */

@@ -14,6 +14,9 @@
 #include "common/core/format/timeline.h"
 #include "common/core/format/trace.h"
 
+/* PS_ERR_CONFIG: PSD_TIMELINE in the environment is neither on nor off. */
+enum ps_err trace_recorder_check(struct ps_error *e) PS_MUST_USE;
+
 /* task: which worker this process, or where it has several this thread, is. */
 void trace_recorder_open(uint32_t task);
 

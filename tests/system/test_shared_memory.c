@@ -114,8 +114,12 @@ START_TEST(an_unknown_word_in_the_environment_is_refused)
     ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 1, 0, &cluster, &error), PS_OK);
     ck_assert_int_eq(ps_client_open(cluster, NULL, &c, &error), PS_ERR_CONFIG);
     ck_assert_ptr_nonnull(strstr(error.text, "pigeon"));
-    ps_cluster_free(cluster);
     unsetenv("PSD_TRANSPORT");
+    setenv("PSD_TIMELINE", "of", 1);
+    ck_assert_int_eq(ps_client_open(cluster, NULL, &c, &error), PS_ERR_CONFIG);
+    ck_assert_str_eq(error.text, "PSD_TIMELINE is 'of'; it may be on or off");
+    unsetenv("PSD_TIMELINE");
+    ps_cluster_free(cluster);
 }
 END_TEST
 
