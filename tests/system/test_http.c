@@ -426,7 +426,8 @@ END_TEST
 /* Requests with some of their bytes changed, and bytes that are no request at all. */
 START_TEST(garbage_costs_its_own_connection)
 {
-    static const char good[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n";
+    static const char good[] =
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n";
     struct test_rng rng = {test_seed()};
     unsigned answered = 0;
 
