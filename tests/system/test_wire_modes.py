@@ -167,17 +167,17 @@ def try_lapses(shards):
     job = Job(shards, "shrink", 2, mode="SYNC", quorum=2)
     push = job.push(0, 4.0)
     job.waits(0, "push", [1])
-    told = job.evict(1)
-    ok(told.found and told.live and job.worker[0].outcome(push) == "OK" and job.pulled(0, job.pull(0, clock=1)) == ([1], [-4.0]),
+    found = job.evict(1)
+    ok(found.found and found.live and job.worker[0].outcome(push) == "OK" and job.pulled(0, job.pull(0, clock=1)) == ([1], [-4.0]),
        "SHRINK: without the lapsed worker the gradient that is there is the step")
     event = job.worker[0].connection.next_of("EVENT").fields
-    ok(event.kind == 1 and event.task == 1, "the others hear EVENT(LEASE_LAPSED)", event)
+    ok(event.kind == 1 and event.task == 1, "the others get EVENT(LEASE_LAPSED)", event)
     ok(job.worker[1].connection.end() == "FENCED", "an evicted worker's connection ends with FENCED")
     ok(ended(job.worker[1].connect, resume=True) == "FENCED", "and so does its resume")
     job.worker[1] = job.join(1)
     event = job.worker[0].connection.next_of("EVENT").fields
     ok(event.kind == 2 and event.task == 1, "a new incarnation comes back: EVENT(REJOINED)", event)
-    ok(not job.evict(7).found, "who evicts a worker that is not known is told so")
+    ok(not job.evict(7).found, "an eviction of a worker that is not known finds none")
     job = Job(shards, "fail", 2, mode="SYNC", quorum=2, lapse="FAIL")
     push, pull = job.push(0, 4.0), job.pull(0, clock=1)
     job.waits(0, "push", [1])
@@ -223,7 +223,7 @@ def try_rounds(shards):
     again = job.join(1)
     ok(w0.welcome.round == 0 and again.welcome.round == 1 and again.welcome.clock == 4,
        "its task's next incarnation begins the next round", again.welcome)
-    ok(w0.outcome(w0.tick(5, round=1)) == "OK", "who hears of it says so in a tick")
+    ok(w0.outcome(w0.tick(5, round=1)) == "OK", "a tick of the other says that it knows")
     request = job.pull(0, clock=5)
     ok(job.waits(0, "pull", [1]), "and both wait for each other there")
     again.connection.send("GOODBYE", finished=False)
@@ -312,7 +312,7 @@ def try_drain(shards):
     job.waits(0, "barrier b", [1])
     job.observer.send("DRAIN")
     ok(job.observer.next_of("EVENT").fields.kind == 0 and job.worker[0].connection.next_of("EVENT").fields.kind == 0,
-       "DRAIN: all hear EVENT(DRAINING)")
+       "DRAIN: all get EVENT(DRAINING)")
     ok(refused(job.worker[0].connection, request) == "DRAINING", "a pull that waits ends with DRAINING")
     ok(job.worker[0].connection.end() is None and job.observer.end() is None and barrier not in job.worker[0].outcomes,
        "then the connections end, and a barrier that waits has no outcome")

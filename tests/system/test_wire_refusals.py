@@ -395,8 +395,8 @@ def try_owners(shards):
     ok(end_of(Session, shards.address[0], job, proof=s.proof) is None, "a new incarnation with that token replaces it")
     with Connection(shards.address[0], of("read", "read")()) as c:
         c.observe()
-        told = c.ask("QUERY", kind="WORKERS", job="owned").worker
-        ok(len(told) == 1 and all("incarnation" not in vars(w) for w in told), "no report has an incarnation", told)
+        found = c.ask("QUERY", kind="WORKERS", job="owned").worker
+        ok(len(found) == 1 and all("incarnation" not in vars(w) for w in found), "no report has an incarnation", found)
 
 
 def try_proofs(shards):
@@ -414,7 +414,7 @@ def try_proofs(shards):
     ok(wrong[0] == nobody[0] == "DENIED" and wrong[1].replace("'train'", "'none'") == nobody[1],
        "a wrong secret and a name that is not known are DENIED by one sentence", wrong, nobody)
     ok(proven(cluster="other")[0] == "DENIED", "so is a proof for another cluster")
-    ok(lower[0] == "DENIED" and lower != wrong, "who wants more than its token has is DENIED, and told so", lower)
+    ok(lower[0] == "DENIED" and lower != wrong, "who wants more than its token has is DENIED, with that reason", lower)
     with Connection(shards.address[0]) as c:
         try:
             c.observe()
