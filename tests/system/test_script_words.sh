@@ -7,16 +7,9 @@ set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 source=$(cd "${PSD_SOURCE_DIR:-$here/../..}" && pwd)
 
-# wrong SENTENCE LINE SCRIPT ARGS...: all that it says is this line, with status 2.
+# wrong SENTENCE LINE SCRIPT ARGS...: all that it says is this line, with status 2. Only a shell and a few tools that every
+# system has are in PATH: a script that takes what it should refuse can begin no build.
 wrong() {
-  local sentence=$1 line=$2 script=$3
-  shift 3
-  "$source/$script" "$@" >"$work/out" 2>"$work/err" </dev/null
-  is "2 $line" "$? $(cat "$work/out" "$work/err")" "$sentence"
-}
-
-# lacking SENTENCE LINE SCRIPT ARGS...: the same where only a shell and the tools that every system has are in PATH.
-lacking() {
   local sentence=$1 line=$2 script=$3
   shift 3
   PATH=$work/few "$(command -v bash)" "$source/$script" "$@" >"$work/out" 2>"$work/err" </dev/null
@@ -34,11 +27,11 @@ wrong "and needs one" "run.sh: --stages: expected one of gcc, asan, tsan, clang 
   tests/run.sh --no-install --stages ''
 wrong "and a number of processes" "run.sh: --jobs: expected a whole number from 1, got '0'" tests/run.sh --jobs 0
 wrong "and a value" "run.sh: --jobs: expected a value after it" tests/run.sh --jobs
-lacking "it says which program it needs" "run.sh: meson is not installed; run this without --no-install" \
+wrong "it says which program it needs" "run.sh: meson is not installed; run this without --no-install" \
   tests/run.sh --no-install --quick
 wrong "fuzz/run.sh wants a time" "run.sh: expected for how many seconds each target runs; --help says more" \
   tests/fuzz/run.sh soon
-lacking "and clang" "run.sh: clang is not installed; on Debian: apt-get install clang meson ninja-build" \
+wrong "and clang" "run.sh: clang is not installed; on Debian: apt-get install clang meson ninja-build" \
   tests/fuzz/run.sh 1 frame
 wrong "apart.sh wants a command" \
   "apart.sh: expected a command to run, as in tests/apart.sh build/tests/system/test_daemon" tests/apart.sh
