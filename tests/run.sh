@@ -25,7 +25,7 @@ Build in build-tests/ and run all tests, in each of these stages:
 
   gcc     optimized, all tests; for 90 s of them the simulator runs seeds that nobody has seen (PSD_TEST_SEED: those)
   asan    clang with the address and undefined-behaviour sanitizers, all tests but the mutations, which try the
-          simulator, and its fresh seeds
+          simulator, its fresh seeds, and suite "source", which reads the tree
   tsan    gcc's thread sanitizer, the tests of suite "thread" and what they need
 
 and, when they are asked for by name:
@@ -134,7 +134,7 @@ valgrind="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kin
 # The tests of a stage, as meson selects them.
 selection_of() {
   case $1 in
-    asan | clang) selection=(--no-suite mutation --no-suite fresh) ;;
+    asan | clang) selection=(--no-suite mutation --no-suite fresh --no-suite source) ;;
     tsan) selection=(--suite thread) ;;
     valgrind) selection=(--suite memory) ;;
     *) selection=() ;;
