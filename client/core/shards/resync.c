@@ -156,12 +156,14 @@ past_answered(const struct core *c, const struct shard_link *l)
 /* Acknowledged ticks are gone: the core's own bring the session where the worker was, each before the first push that
  * was made there; and one to where it is already, when only the metrics that they carried are gone. A session that went
  * back behind the beginning of this round is notified of the round before anything else, or it would take the data of
- * this round's pushes for that of the one before. */
+ * this round's pushes for that of the one before. Metrics come before the first push: it says where its data begins,
+ * and what lies before that must be in them, whoever dies next. */
 static enum ps_err
 catch_up(struct core *c, struct shard_link *l, const Psd__Welcome *w, bool session_new)
 {
     uint64_t at = w->clock, own = MAX(own_clock(c, l, session_new), past_answered(c, l));
     bool behind = c->joined && w->round < c->round, tells = false; /* a tick comes, which carries metrics as well */
+    bool lacks = c->joined && own_metrics_behind(c, l);
     enum ps_err err;
 
     for (struct request *p = l->parts.first; p != NULL; p = p->next) {
@@ -169,14 +171,20 @@ catch_up(struct core *c, struct shard_link *l, const Psd__Welcome *w, bool sessi
             continue;
         if (behind && (err = insert_tick(c, l, p, at)) != PS_OK)
             return err;
+        tells |= behind;
         behind = false;
+        if (lacks && !tells && p->kind == REQUEST_PUSH && p->clock <= at) {
+            if ((err = insert_tick(c, l, p, at)) != PS_OK)
+                return err;
+            tells = true;
+        }
         if (p->kind == REQUEST_PUSH && p->clock > at && (err = insert_tick(c, l, p, p->clock)) != PS_OK)
             return err;
         tells |= p->kind == REQUEST_TICK || (p->kind == REQUEST_PUSH && p->clock > at);
         if (p->kind == REQUEST_PUSH || p->kind == REQUEST_TICK)
             at = MAX(at, p->clock);
     }
-    behind |= c->joined && !tells && own_metrics_behind(c, l);
+    behind |= lacks && !tells;
     return behind || at < own ? insert_tick(c, l, NULL, MAX(at, own)) : PS_OK;
 }
 
