@@ -23,7 +23,7 @@ usage: tests/run.sh [options] [test...]
 
 Build in build-tests/ and run all tests, in each of these stages:
 
-  gcc     optimized, all tests; for 90 s of them the simulator runs seeds that nobody has seen (PSD_TEST_SEED: those)
+  gcc     optimized, all tests; for 30 s of them the simulator runs seeds that nobody has seen (PSD_TEST_SEED: those)
   asan    clang with the address and undefined-behaviour sanitizers, all tests but the mutations, which try the
           simulator, its fresh seeds, and suite "source", which is of the tree and its scripts
   tsan    gcc's thread sanitizer, the tests of suite "thread" and what they need
