@@ -365,15 +365,25 @@ static const char *const state_names[CONN_STATES] = {
     [CONN_CLOSING] = "after the end",
 };
 
-static bool
-message_allowed(struct shard *s, struct connection *c, const struct frame_head *head)
+static enum ps_err
+message_check_state(const struct connection *c, const struct frame_head *head, struct ps_error *e)
 {
     const struct message_row *row = head->type < MSG_TYPE_MAX ? &message_rows[head->type] : NULL;
 
     if (row != NULL && row->handle != NULL && (row->states & IN(c->state)) != 0)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_PROTOCOL, "a %s is not allowed %s", wire_type_name((enum msg_type)head->type),
+                   state_names[c->state]);
+}
+
+static bool
+message_allowed(struct shard *s, struct connection *c, const struct frame_head *head)
+{
+    struct ps_error e;
+
+    if (message_check_state(c, head, &e) == PS_OK)
         return true;
-    connection_break(s, c, PS_ERR_PROTOCOL, "a %s is not allowed %s", wire_type_name((enum msg_type)head->type),
-                     state_names[c->state]);
+    connection_break(s, c, e.code, "%s", e.text);
     return false;
 }
 
@@ -384,10 +394,10 @@ message_check_head(const struct connection *c, const struct frame_head *head, en
     const struct message_row *row = &message_rows[head->type];
     uint32_t meta_max = c->state == CONN_NEW ? MESSAGE_META_NEW : FRAME_META_MAX;
     char text[PS_ERROR_TEXT_MAX];
+    enum ps_err err;
 
-    if (row->handle == NULL || (row->states & IN(c->state)) == 0)
-        return ps_fail(e, PS_ERR_PROTOCOL, "a %s is not allowed %s", wire_type_name((enum msg_type)head->type),
-                       state_names[c->state]);
+    if ((err = message_check_state(c, head, e)) != PS_OK)
+        return err;
     if (role < permissions_of(head->type)) {
         permissions_refusal(head->type, role, permissions_of(head->type), text, sizeof text);
         return ps_fail(e, PS_ERR_DENIED, "%s", text);
