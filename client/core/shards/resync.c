@@ -169,15 +169,11 @@ catch_up(struct core *c, struct shard_link *l, const Psd__Welcome *w, bool sessi
     for (struct request *p = l->parts.first; p != NULL; p = p->next) {
         if (p->given_up || (!session_new && shard_has_request(l, w, p)))
             continue;
+        behind |= lacks && !tells && p->kind == REQUEST_PUSH && p->clock <= at;
         if (behind && (err = insert_tick(c, l, p, at)) != PS_OK)
             return err;
         tells |= behind;
         behind = false;
-        if (lacks && !tells && p->kind == REQUEST_PUSH && p->clock <= at) {
-            if ((err = insert_tick(c, l, p, at)) != PS_OK)
-                return err;
-            tells = true;
-        }
         if (p->kind == REQUEST_PUSH && p->clock > at && (err = insert_tick(c, l, p, p->clock)) != PS_OK)
             return err;
         tells |= p->kind == REQUEST_TICK || (p->kind == REQUEST_PUSH && p->clock > at);
