@@ -199,43 +199,36 @@ peer_accept_user(const struct peer *p, struct ucred *who)
     return true;
 }
 
-/* It needs no proof: it is its user's, or its host's. */
+/* It needs no proof: it is its user's, or its host's (who: NULL). */
 static void
-peer_accept_pass(struct peer *p)
+peer_accept_pass(struct peer *p, const struct ucred *who)
 {
     char name[PS_ERROR_PEER_MAX + 8];
     const char *port = strrchr(p->conn.peer, ':');
-    struct ucred who;
 
-    if (peer_accept_user(p, &who))
-        snprintf(name, sizeof name, "user %u", (unsigned)who.uid);
+    if (who != NULL)
+        snprintf(name, sizeof name, "user %u", (unsigned)who->uid);
     else
         snprintf(name, sizeof name, "host %.*s", (int)(port != NULL ? port - p->conn.peer : 0), p->conn.peer);
     peer_identify(p, name);
     peer_accept_introduce(p);
 }
 
-static enum access_decision
-peer_accept_decide(struct peer *p)
-{
-    struct ucred who;
-    bool is_unix = peer_accept_user(p, &who);
-
-    return access_policy_decide(p->daemon->policy, is_unix ? &who : NULL, &p->role);
-}
-
 static void
 let_in(struct peer *p)
 {
     struct daemon *d = p->daemon;
+    const struct ucred *who;
     enum access_decision way;
+    struct ucred user;
     const char *why;
 
     if ((why = why_refuse(p)) != NULL) {
         peer_accept_refuse(p, PS_ERR_LIMIT, why);
         return;
     }
-    if ((way = peer_accept_decide(p)) == ACCESS_REFUSE) {
+    who = peer_accept_user(p, &user) ? &user : NULL;
+    if ((way = access_policy_decide(d->policy, who, &p->role)) == ACCESS_REFUSE) {
         d->policy->denied[DENIAL_USER]++;
         peer_accept_refuse(p, PS_ERR_DENIED,
                            "this user may not use this socket: psd's --unix-users names those who may");
@@ -244,7 +237,7 @@ let_in(struct peer *p)
     if (!set_guard(p, way == ACCESS_PASS))
         return;
     if (way == ACCESS_PASS)
-        peer_accept_pass(p);
+        peer_accept_pass(p, who);
     else
         await_proof(p);
 }
