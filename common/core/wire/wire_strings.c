@@ -55,19 +55,6 @@ wire_strings_next(struct wire_strings_reader *r, uint64_t *number, const uint8_t
     return true;
 }
 
-bool
-wire_strings_has(const ProtobufCMessageDescriptor *type)
-{
-    for (unsigned i = 0; i < type->n_fields; i++) {
-        const ProtobufCFieldDescriptor *f = &type->fields[i];
-
-        if (f->type == PROTOBUF_C_TYPE_STRING ||
-            (f->type == PROTOBUF_C_TYPE_MESSAGE && wire_strings_has(f->descriptor)))
-            return true;
-    }
-    return false;
-}
-
 enum ps_err
 wire_strings_check(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t len, struct ps_error *e)
 {

@@ -8,9 +8,6 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 
-/* Whether a message of this type, or one inside it, has texts. */
-bool wire_strings_has(const ProtobufCMessageDescriptor *type);
-
 /* bytes, [len]: of a message that protobuf-c has unpacked. PS_ERR_INVALID, with the field's name: a text has a byte
  * 0. */
 enum ps_err wire_strings_check(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t len,
