@@ -723,18 +723,15 @@ START_TEST(what_is_damaged_is_refused_and_nothing_changes)
 }
 END_TEST
 
-/* Any worker may ask a shard to write, into any directory that psd may write to. */
+/* What an observer is answered; an error's text is in `error`. */
 static enum ps_err
-ask_to_write(const char *path)
+ask_shard(enum msg_type type, const ProtobufCMessage *m)
 {
-    Psd__Checkpoint m = PSD__CHECKPOINT__INIT;
     enum ps_err err = PS_OK;
     struct probe p;
 
-    m.job = (char *)"train";
-    m.dir = (char *)path;
     ck_assert(probe_connect(&p, shards.address[0]) && probe_hello(&p, -1, 0, false));
-    probe_send(&p, MSG_CHECKPOINT, &m.base, NULL, 0);
+    probe_send(&p, type, m, NULL, 0);
     ck_assert(probe_receive(&p));
     if (p.msg.type == MSG_ERROR) {
         err = (enum ps_err)p.msg.u.error->code;
@@ -742,6 +739,17 @@ ask_to_write(const char *path)
     }
     probe_close(&p);
     return err;
+}
+
+/* Any worker may ask a shard to write, into any directory that psd may write to. */
+static enum ps_err
+ask_to_write(const char *path)
+{
+    Psd__Checkpoint m = PSD__CHECKPOINT__INIT;
+
+    m.job = (char *)"train";
+    m.dir = (char *)path;
+    return ask_shard(MSG_CHECKPOINT, &m.base);
 }
 
 START_TEST(a_finished_checkpoint_is_not_written_again)
@@ -781,23 +789,13 @@ static enum ps_err
 ask_to_restore(const char *path, bool check, uint64_t *stamps)
 {
     Psd__Restore m = PSD__RESTORE__INIT;
-    enum ps_err err = PS_OK;
-    struct probe p;
 
     m.job = (char *)"";
     m.dir = (char *)path;
     m.check = check;
     m.n_verified = stamps != NULL ? CHECKPOINT_FILES : 0;
     m.verified = stamps;
-    ck_assert(probe_connect(&p, shards.address[0]) && probe_hello(&p, -1, 0, false));
-    probe_send(&p, MSG_RESTORE, &m.base, NULL, 0);
-    ck_assert(probe_receive(&p));
-    if (p.msg.type == MSG_ERROR) {
-        err = (enum ps_err)p.msg.u.error->code;
-        snprintf(error.text, sizeof error.text, "%s", p.msg.u.error->text);
-    }
-    probe_close(&p);
-    return err;
+    return ask_shard(MSG_RESTORE, &m.base);
 }
 
 static unsigned
