@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "client/device/cuda/rules.h"
+#include "tests/unit/client/device/fake_controls.h"
 
 #define ensure(condition)                                                                                              \
     do {                                                                                                               \
@@ -63,16 +64,6 @@ struct ps_module_device {
     size_t ins, outs;
     int open; /* its memory is mapped */
 };
-
-/* For tests: from now on every result is a failure, as that of a device that broke: of all devices, or, from 2 on, of
- * device fails - 2. 0: no longer. */
-__attribute__((visibility("default"))) void fake_module_fail(int fake_module_fails);
-
-/* The failures begin after so many other results. */
-__attribute__((visibility("default"))) void fake_module_fail_later(int fake_module_fails, long results);
-
-/* Bytes that went between host and devices, either way, so far. */
-__attribute__((visibility("default"))) unsigned long fake_module_copied(void);
 
 static atomic_ulong copied;
 static atomic_int failing;

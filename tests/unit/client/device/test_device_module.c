@@ -101,7 +101,7 @@ START_TEST(a_device_is_chosen_by_its_number)
     ck_assert_str_eq(ps_device_name(first), "cuda");
     ck_assert_str_eq(ps_device_name(zero), "cuda");
     ck_assert_str_eq(ps_device_name(second), "cuda:1");
-    ck_assert_str_eq(ps_device_describe(second), "no device, number 1");
+    ck_assert_ptr_nonnull(strstr(ps_device_describe(second), ", number 1"));
     ck_assert_int_eq(ps_device_threads(second), 1);
     ck_assert(!ps_device_is_host(second));
     ps_device_close(first);

@@ -30,7 +30,7 @@ resident_setup(void)
 {
     struct test_rng rng = {test_seed()};
 
-    use_module(beside_program("libfake_module.so"));
+    use_module(fake_module_path());
     strategy_examples(&rng);
 }
 

@@ -1,0 +1,15 @@
+/* What modules for tests export besides their table. */
+#ifndef TESTS_UNIT_CLIENT_DEVICE_FAKE_CONTROLS_H
+#define TESTS_UNIT_CLIENT_DEVICE_FAKE_CONTROLS_H
+
+/* From now on every result is a failure, as that of a device that broke: of all devices (1), or, from 2 on, of device
+ * fails - 2. 0: no longer. */
+__attribute__((visibility("default"))) void fake_module_fail(int fails);
+
+/* The failures begin after so many other results. */
+__attribute__((visibility("default"))) void fake_module_fail_later(int fails, long results);
+
+/* Bytes that went between host and devices, either way, so far. */
+__attribute__((visibility("default"))) unsigned long fake_module_copied(void);
+
+#endif
