@@ -12,12 +12,14 @@ say() {
   printf 'nvcc.sh: %s\n' "$*" >&2
 }
 
-# Code for the data centres' GPUs of today, and PTX of the oldest architecture that this nvcc still knows, which the
-# driver makes code of for all others.
+# Code for the data centres' GPUs of today, and PTX, which the driver makes code of for all others: of the oldest
+# architecture that this nvcc still knows, and of the newest, for GPUs that come later.
 flags() {
   codes=$("$1" --list-gpu-code 2>/dev/null | sed -n 's/^sm_\([0-9]*\)$/\1/p' | sort -n)
   oldest=
+  newest=
   for code in $codes; do
+    newest=$code
     if [ "$code" -ge 70 ] && [ -z "$oldest" ]; then
       oldest=$code
     fi
@@ -26,6 +28,9 @@ flags() {
     esac
   done
   printf '%s\n' -gencode "arch=compute_${oldest:-70},code=compute_${oldest:-70}"
+  if [ -n "$newest" ] && [ "$newest" -ne "$oldest" ]; then
+    printf '%s\n' -gencode "arch=compute_$newest,code=compute_$newest"
+  fi
   printf '%s\n' -std=c++17 -O3 -fmad=false -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-unused-function
 }
 
