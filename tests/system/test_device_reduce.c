@@ -109,8 +109,8 @@ open_worker(struct device_reduce_worker *w, struct ps_error *e)
     return err == PS_OK ? ps_strategy_start(w->strategy, e) : err;
 }
 
-/* All steps; or 20 more, all together, once the worker that was lost has come again, which the others see at the same
- * step, and which takes part in it. */
+/* All steps; or 20 more, all together, once the worker that was lost has come again. The others see it at the end of
+ * the same step; the next one they cannot complete before it has begun its first. */
 static enum ps_err
 device_reduce_run(struct device_reduce_worker *w, struct ps_error *e)
 {
@@ -123,6 +123,8 @@ device_reduce_run(struct device_reduce_worker *w, struct ps_error *e)
     if (w->awaits) {
         err = ps_strategy_run(s, FATE_STEP + 1, &calls, e);
         while (err == PS_OK && ps_strategy_workers(s) < WORKERS)
+            err = ps_strategy_run(s, ps_strategy_step(s) + 1, &calls, e);
+        if (err == PS_OK)
             err = ps_strategy_run(s, ps_strategy_step(s) + 1, &calls, e);
     }
     return err == PS_OK ? ps_strategy_run(s, w->again || w->awaits ? shared->until : STEPS, &calls, e) : err;
