@@ -2,7 +2,7 @@
  * use devices.
  *
  *     alone cuda test       every row of the conformance table, in TAP
- *     alone cuda figures    copies, optimizers, a product, and a training step, in time and against the device's memory
+ *     alone cuda figures    copies, optimizers, operations and training steps, in time and against the device's memory
  *
  * Exit status: 0, 1 when a row failed, 77 when there is no such device here. */
 #include <math.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/device/cuda/alone.h"
 #include "client/device/device.h"
 #include "client/device/device_optimizer.h"
 #include "client/device/device_staging.h"
@@ -17,31 +18,9 @@
 #include "common/system/now.h"
 #include "tests/unit/client/device/conformance.h"
 
-#ifdef WITH_CPU
-#include "client/include/psclient/ps_network.h"
-
-/* The only function of the rest of libpsclient that networks need. */
-enum ps_err
-ps_client_declare(ps_client *client, const struct ps_var_spec *spec, ps_var **out, struct ps_error *error)
-{
-    (void)client;
-    (void)spec;
-    (void)out;
-    return ps_fail(error, PS_ERR_UNSUPPORTED, "there are no shards here");
-}
-#else
-enum ps_err
-device_cpu_open(const struct ps_device_options *options, ps_device **out, struct ps_error *e)
-{
-    (void)options;
-    (void)out;
-    return ps_fail(e, PS_ERR_UNSUPPORTED, "device cpu: built without OpenBLAS");
-}
-#endif
-
 #define ABSENT 77
 
-static void
+void
 alone_must(enum ps_err err, const struct ps_error *e)
 {
     if (err == PS_OK)
@@ -89,56 +68,82 @@ alone_seconds(void)
     return 1e-9 * (double)monotonic_ns();
 }
 
-/* Of one call, among as many as half a second has; all are waited for together. */
+#define TIMES  5    /* of which the middle one counts */
+#define TIME_S 0.02 /* of each */
+
+static int
+alone_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
 static double
-time_of(struct alone_bench *b, void (*work)(struct alone_bench *b))
+time_of_calls(ps_device *d, size_t calls, void (*work)(void *arg), void *arg)
 {
     struct ps_error e;
-    double start, took;
+    double start;
 
-    for (size_t calls = 1;; calls *= 2) {
-        alone_must(ps_device_finish(b->d, &e), &e);
-        start = alone_seconds();
-        for (size_t i = 0; i < calls; i++)
-            work(b);
-        alone_must(ps_device_finish(b->d, &e), &e);
-        took = alone_seconds() - start;
-        if (took > 0.5 || calls > 1000000)
-            return took / (double)calls;
-    }
+    alone_must(ps_device_finish(d, &e), &e);
+    start = alone_seconds();
+    for (size_t i = 0; i < calls; i++)
+        work(arg);
+    alone_must(ps_device_finish(d, &e), &e);
+    return (alone_seconds() - start) / (double)calls;
+}
+
+double
+alone_time(ps_device *d, void (*work)(void *arg), void *arg)
+{
+    double took[TIMES], once;
+    size_t calls;
+
+    (void)time_of_calls(d, 2, work, arg); /* loads what it needs */
+    once = time_of_calls(d, 2, work, arg);
+    calls = once < TIME_S ? (size_t)(TIME_S / once) + 1 : 1;
+    for (size_t i = 0; i < TIMES; i++)
+        took[i] = time_of_calls(d, calls, work, arg);
+    qsort(took, TIMES, sizeof *took, alone_order);
+    return took[TIMES / 2];
 }
 
 static void
-send_pinned(struct alone_bench *b)
+send_pinned(void *arg)
 {
+    struct alone_bench *b = arg;
     device_send(b->d, b->a, b->pinned, b->size);
 }
 
 static void
-fetch_pinned(struct alone_bench *b)
+fetch_pinned(void *arg)
 {
+    struct alone_bench *b = arg;
     struct ps_error e;
 
     alone_must(device_fetch(b->d, b->pinned, b->a, b->size, &e), &e);
 }
 
 static void
-send_plain(struct alone_bench *b)
+send_plain(void *arg)
 {
+    struct alone_bench *b = arg;
     ps_device_upload(b->d, b->a, b->plain, b->size);
 }
 
 static void
-fetch_plain(struct alone_bench *b)
+fetch_plain(void *arg)
 {
+    struct alone_bench *b = arg;
     struct ps_error e;
 
     alone_must(ps_device_download(b->d, b->plain, b->a, b->size, &e), &e);
 }
 
 static void
-both_ways(struct alone_bench *b)
+both_ways(void *arg)
 {
+    struct alone_bench *b = arg;
     struct ps_error e;
 
     device_send(b->d, b->a, b->pinned, b->size);
@@ -146,14 +151,16 @@ both_ways(struct alone_bench *b)
 }
 
 static void
-copy_inside(struct alone_bench *b)
+copy_inside(void *arg)
 {
+    struct alone_bench *b = arg;
     ps_device_copy(b->d, b->b, b->a, b->size);
 }
 
 static void
-bench_update(struct alone_bench *b)
+bench_update(void *arg)
 {
+    struct alone_bench *b = arg;
     struct optimizer_arrays arrays = {.weights = b->a, .slot = {b->b, b->c, NULL}};
     struct device_update u = {{++b->version, 0}, 1, false};
     struct ps_error e;
@@ -161,17 +168,12 @@ bench_update(struct alone_bench *b)
     alone_must(device_optimizer_apply(b->d, b->optimizer, &u, b->n, b->g, &arrays, &e), &e);
 }
 
-static void
-bench_relu(struct alone_bench *b)
-{
-    ps_relu_forward(b->d, b->n, b->a, b->b);
-}
-
 #define SIDE 4096
 
 static void
-bench_product(struct alone_bench *b)
+bench_product(void *arg)
 {
+    struct alone_bench *b = arg;
     ps_dense_forward(b->d, SIDE, SIDE, SIDE, b->a, b->b, NULL, b->c);
 }
 
@@ -180,7 +182,7 @@ show_copies(struct alone_bench *b)
 {
     static const struct {
         const char *what;
-        void (*work)(struct alone_bench *b);
+        void (*work)(void *arg);
         double times;
     } rows[] = {{"host to device, pinned", send_pinned, 1},
                 {"device to host, pinned", fetch_pinned, 1},
@@ -189,7 +191,8 @@ show_copies(struct alone_bench *b)
                 {"device to host, pageable", fetch_plain, 1}};
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        printf("%-32s %8.2f GB/s\n", rows[i].what, rows[i].times * (double)b->size / time_of(b, rows[i].work) * 1e-9);
+        printf("%-32s %8.2f GB/s\n", rows[i].what,
+               rows[i].times * (double)b->size / alone_time(b->d, rows[i].work, b) * 1e-9);
 }
 
 static void
@@ -198,13 +201,13 @@ show_against(const char *what, double bytes, double took, double memory)
     printf("%-32s %8.1f GB/s  %3.0f%% of a copy's\n", what, bytes / took * 1e-9, 100 * bytes / took / memory);
 }
 
-static void
+/* Returns bytes a second of a copy. */
+static double
 show_kernels(struct alone_bench *b)
 {
-    double memory = 2 * (double)b->size / time_of(b, copy_inside);
+    double memory = 2 * (double)b->size / alone_time(b->d, copy_inside, b);
 
     printf("%-32s %8.1f GB/s\n", "copy inside the device", memory * 1e-9);
-    show_against("relu", 2 * (double)b->size, time_of(b, bench_relu), memory);
     for (int kind = 0; kind < PS_OPTIMIZER_KINDS; kind++) {
         const char *name = ps_optimizer_name((enum ps_optimizer_kind)kind);
         struct optimizer_arrays arrays = {.weights = b->a, .slot = {b->b, b->c, NULL}};
@@ -215,74 +218,13 @@ show_kernels(struct alone_bench *b)
         alone_must(device_optimizer_start(b->d, &o, b->n, &arrays, &e), &e);
         b->optimizer = &o;
         b->version = 0;
-        show_against(name, (3 + 2 * (double)optimizer_slots(&o)) * (double)b->size, time_of(b, bench_update), memory);
+        show_against(name, (3 + 2 * (double)optimizer_slots(&o)) * (double)b->size, alone_time(b->d, bench_update, b),
+                     memory);
     }
     printf("%-32s %8.2f TFLOP/s\n", "product of 4096 x 4096 x 4096",
-           2.0 * SIDE * SIDE * SIDE / time_of(b, bench_product) * 1e-12);
+           2.0 * SIDE * SIDE * SIDE / alone_time(b->d, bench_product, b) * 1e-12);
+    return memory;
 }
-
-/* ---- A training step ---- */
-
-#ifdef WITH_CPU
-static double
-step_time(ps_device *d, const char *layers, size_t rows)
-{
-    struct ps_layer list[PS_LAYERS_MAX];
-    struct ps_network_spec spec = {.rank = 3, .dims = {28, 28, 1}, .layer = list, .rows_max = rows, .seed = 1};
-    float *x = calloc(rows * 784, sizeof *x);
-    uint32_t *labels = calloc(rows, sizeof *labels);
-    struct ps_batch batch = {.rows = rows, .x = x, .labels = labels};
-    ps_network *network;
-    struct ps_error e;
-    double start = 0;
-    int steps = 0;
-
-    alone_must(ps_network_parse(layers, list, &spec.layers, &e), &e);
-    alone_must(ps_network_new(d, &spec, &network, &e), &e);
-    ps_network_initialize(network);
-    for (size_t i = 0; i < rows * 784; i++)
-        x[i] = (float)(i * 2654435761u % 256) / 255;
-    for (; steps <= 20 || alone_seconds() - start < 1; steps++) {
-        if (steps == 3) /* the first ones load and compile */
-            start = alone_seconds();
-        alone_must(ps_network_gradient(network, &batch, 1.0f / (float)rows, 0, NULL, &e), &e);
-    }
-    start = (alone_seconds() - start) / (steps - 3);
-    ps_network_free(network);
-    free(x);
-    free(labels);
-    return start;
-}
-
-static void
-show_steps(ps_device *d)
-{
-    static const struct {
-        const char *what, *layers;
-    } networks[] = {{"mlp", "dense 128, relu, dense 10"},
-                    {"conv", "conv 16 5x5 same, relu, maxpool 2, conv 32 5x5 same, relu, maxpool 2, dense 10"}};
-    struct ps_error e;
-    ps_device *cpu;
-
-    alone_must(ps_device_open("cpu", NULL, &cpu, &e), &e);
-    printf("cpu: %s\n", ps_device_describe(cpu));
-    for (size_t i = 0; i < ARRAY_LEN(networks); i++)
-        for (size_t rows = 32; rows <= 2048; rows *= 8) {
-            double there = step_time(d, networks[i].layers, rows), here = step_time(cpu, networks[i].layers, rows);
-
-            printf("step of %-4s, %4zu images %16.1f us on the GPU %10.1f us on the CPU %7.1f times\n",
-                   networks[i].what, rows, there * 1e6, here * 1e6, here / there);
-        }
-    ps_device_close(cpu);
-}
-#else
-static void
-show_steps(ps_device *d)
-{
-    (void)d;
-    printf("no training step is timed: built without OpenBLAS, and so without the CPU to compare with\n");
-}
-#endif
 
 static int
 alone_figures(ps_device *d)
@@ -290,6 +232,7 @@ alone_figures(ps_device *d)
     struct alone_bench b = {.d = d, .n = (size_t)64 << 20};
     float **of_device[] = {&b.a, &b.b, &b.c, &b.g};
     struct ps_error e;
+    double memory;
 
     b.size = b.n * sizeof(float);
     for (size_t i = 0; i < ARRAY_LEN(of_device); i++)
@@ -300,12 +243,13 @@ alone_figures(ps_device *d)
     memset(b.plain, 1, b.size);
     ps_device_upload(d, b.g, b.plain, b.size);
     show_copies(&b);
-    show_kernels(&b);
+    memory = show_kernels(&b);
     for (size_t i = 0; i < ARRAY_LEN(of_device); i++)
         ps_device_free(d, *of_device[i]);
     device_staging_free(d, b.pinned);
     free(b.plain);
-    show_steps(d);
+    alone_operations(d, memory);
+    alone_steps(d);
     return 0;
 }
 
@@ -325,6 +269,7 @@ main(int argc, char **argv)
         printf("1..0 # SKIP %s\n", e.text);
         return err == PS_ERR_UNSUPPORTED ? ABSENT : 2;
     }
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what is known is seen, also when the rest fails */
     printf("# %s: %s\n", ps_device_name(d), ps_device_describe(d));
     result = strcmp(argv[2], "test") == 0 ? alone_test(d) : alone_figures(d);
     ps_device_close(d);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the CUDA module alone, and test and measure it, on a machine that has the CUDA toolkit and a C compiler: no
-# meson, no libuv, no Check. With OpenBLAS's header and library, the CPU device is built as well, and a training step of
-# the digits example's networks is timed on both.
+# meson, no libuv, no Check. With OpenBLAS's header and library, the CPU device is built as well, and training steps are
+# timed on both.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -76,12 +76,12 @@ if [ -z "$module" ]; then
   fi
   [ -x "$nvcc" ] || fail "there is no nvcc: install the CUDA toolkit, or say NVCC=..."
   flags=$(sh "$root/client/device/cuda/nvcc.sh" flags "$nvcc") || fail "nvcc does not work"
-  for name in gang module nccl team update; do
+  for name in gang module nccl sort team update; do
     # shellcheck disable=SC2086
     "$nvcc" $flags -I"$root" -I"$root/client/include/psclient" -I"$root/common/include/psclient" -I"$out" -c "$root/client/device/cuda/$name.cu" -o "$out/$name.o"
   done
   module=$out/libpsclient-cuda.so
-  "$nvcc" -shared "$out/gang.o" "$out/module.o" "$out/nccl.o" "$out/team.o" "$out/update.o" -lcublas -ldl -o "$module"
+  "$nvcc" -shared "$out/gang.o" "$out/module.o" "$out/nccl.o" "$out/sort.o" "$out/team.o" "$out/update.o" -lcublas -ldl -o "$module"
   echo "# built libpsclient-cuda.so"
 fi
 
@@ -92,7 +92,9 @@ cflags=(-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -ffp-contract=off -fno-math-e
 sources=(common/core/base/base.c common/core/codec/isa.c common/core/base/number.c common/core/optimizer/optimizer.c common/core/optimizer/optimizer_isa.c common/core/optimizer/optimizer_plain.c
   common/core/optimizer/optimizer_text.c common/core/base/ps_err.c common/core/model/schedule.c common/core/base/text.c common/core/base/utf8.c common/core/base/nearest.c client/device/device.c client/device/device_ops.c client/device/device_module.c client/device/device_cuda.c
   client/device/device_gang.c client/device/cpu/device_gang_cpu.c client/device/device_optimizer.c client/device/device_staging.c client/device/device_team.c
-  client/device/window.c tests/unit/client/device/conformance*.c client/device/cuda/alone.c)
+  client/device/window.c
+  client/network/layer.c client/network/layers/*.c client/network/network.c client/network/network_run.c client/network/network_params.c client/network/network_text.c
+  common/core/model/initializer.c tests/unit/client/device/conformance*.c client/device/cuda/alone*.c tests/bench/alone_steps.c)
 libraries=(-lm -ldl)
 objects=()
 
@@ -113,8 +115,7 @@ blas=$(pkg-config --cflags openblas 2>/dev/null || true) # the CPU, to compare a
 if [ "$figures" = yes ] && echo '#include <cblas.h>' | "$cc" $blas -fsyntax-only -x c - 2>/dev/null; then
   # shellcheck disable=SC2206
   cflags+=($blas -DWITH_CPU)
-  sources+=(client/device/cpu/device_cpu*.c client/network/layer.c client/network/layers/*.c client/network/network.c client/network/network_run.c
-    client/network/network_params.c client/network/network_text.c common/core/model/initializer.c)
+  sources+=(client/device/cpu/device_cpu*.c common/system/cgroup.c)
   libraries+=(-lopenblas)
 fi
 cd "$root"

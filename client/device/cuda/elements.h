@@ -1,5 +1,5 @@
-/* Kernels of single elements: activations, biases, column sums, pools, embeddings, sparse rows, dropout. Each adds in
- * the order in which the CPU device does, so but for matrix products the results are the same bits. */
+/* Kernels of single elements: activations, biases, pools, dropout. Each adds in the order in which the CPU device does,
+ * so the results are the same bits. */
 #ifndef CLIENT_DEVICE_CUDA_ELEMENTS_H
 #define CLIENT_DEVICE_CUDA_ELEMENTS_H
 
@@ -23,40 +23,117 @@ split(size_t *n, size_t by)
     return rest;
 }
 
-/* ---- Filling ---- */
+/* ---- Filling: element i of this and of most kernels below is quad i ---- */
 
 struct fill_args {
+    size_t n;
     float value;
     float *x;
 };
 
 KERNEL_ELEMENT(fill)
 {
-    k->x[i] = k->value;
+    const struct quad q = {{k->value, k->value, k->value, k->value}};
+
+    quad_store(k->x, i, k->n, q);
+}
+
+/* The biases of quad i of [rows, n] floats. */
+EVERYWHERE struct quad
+quad_of_biases(const float *b, size_t i, size_t n)
+{
+    size_t row = 4 * i, column = split(&row, n);
+    struct quad q;
+
+    if (n % 4 == 0)
+        return quad_load(b, column / 4, n);
+    EACH_OF_QUAD
+    {
+        q.of[e] = b[column];
+        column = column + 1 < n ? column + 1 : 0;
+    }
+    return q;
 }
 
 /* Every row of y: [rows, n] becomes b. */
 struct fill_rows_args {
-    size_t n;
+    size_t all, n; /* rows * n */
     const float *b;
     float *y;
 };
 
 KERNEL_ELEMENT(fill_rows)
 {
-    size_t row = i, column = split(&row, k->n);
-
-    k->y[i] = k->b[column];
+    quad_store(k->y, i, k->all, quad_of_biases(k->b, i, k->n));
 }
 
 /* ---- Activations ---- */
 
+EVERYWHERE float
+relu_of(float x)
+{
+    return x < 0 ? 0 : x; /* in this order a NaN stays */
+}
+
+EVERYWHERE float
+relu_slope(float y, float dy)
+{
+    return y > 0 ? dy : 0;
+}
+
+EVERYWHERE float
+tanh_of(float x)
+{
+    return math_tanh(x);
+}
+
+EVERYWHERE float
+tanh_slope(float y, float dy)
+{
+    return dy * (1 - y * y);
+}
+
+EVERYWHERE float
+sigmoid_of(float x)
+{
+    return math_sigmoid(x);
+}
+
+EVERYWHERE float
+sigmoid_slope(float y, float dy)
+{
+    return dy * (y * (1 - y));
+}
+
+/* Beyond this the normal distribution is 0 or 1 in f32; from here on infinity times 0 would be NaN. */
+#define GELU_FAR 15.0f
+
+EVERYWHERE float
+gelu_of(float x)
+{
+    float density, below;
+
+    math_normal(x, &density, &below);
+    return (x < -GELU_FAR ? -GELU_FAR : x) * below;
+}
+
+EVERYWHERE float
+gelu_slope(float x, float dy)
+{
+    float near = x < -GELU_FAR ? -GELU_FAR : x > GELU_FAR ? GELU_FAR : x, density, below;
+
+    math_normal(near, &density, &below);
+    return dy * (below + near * density);
+}
+
 struct forward_args {
+    size_t n;
     const float *x;
     float *y;
 };
 
 struct backward_args {
+    size_t n;
     const float *with, *dy; /* with: x or y, which the backward pass reads */
     float *dx;
 };
@@ -70,113 +147,51 @@ struct backward_args {
 #define sigmoid_backward_args backward_args
 #define gelu_backward_args    backward_args
 
-KERNEL_ELEMENT(relu_forward)
-{
-    float x = k->x[i];
+#define ACTIVATION_KERNELS(name)                                                                                       \
+    KERNEL_ELEMENT(name##_forward)                                                                                     \
+    {                                                                                                                  \
+        struct quad q = quad_load(k->x, i, k->n);                                                                      \
+                                                                                                                       \
+        EACH_OF_QUAD                                                                                                   \
+        {                                                                                                              \
+            q.of[e] = name##_of(q.of[e]);                                                                              \
+        }                                                                                                              \
+        quad_store(k->y, i, k->n, q);                                                                                  \
+    }                                                                                                                  \
+                                                                                                                       \
+    KERNEL_ELEMENT(name##_backward)                                                                                    \
+    {                                                                                                                  \
+        struct quad with = quad_load(k->with, i, k->n), q = quad_load(k->dy, i, k->n);                                 \
+                                                                                                                       \
+        EACH_OF_QUAD                                                                                                   \
+        {                                                                                                              \
+            q.of[e] = name##_slope(with.of[e], q.of[e]);                                                               \
+        }                                                                                                              \
+        quad_store(k->dx, i, k->n, q);                                                                                 \
+    }
+ACTIVATION_KERNELS(relu)
+ACTIVATION_KERNELS(tanh)
+ACTIVATION_KERNELS(sigmoid)
+ACTIVATION_KERNELS(gelu)
+#undef ACTIVATION_KERNELS
 
-    k->y[i] = x < 0 ? 0 : x; /* in this order a NaN stays */
-}
-
-KERNEL_ELEMENT(relu_backward)
-{
-    k->dx[i] = k->with[i] > 0 ? k->dy[i] : 0;
-}
-
-KERNEL_ELEMENT(tanh_forward)
-{
-    k->y[i] = math_tanh(k->x[i]);
-}
-
-KERNEL_ELEMENT(tanh_backward)
-{
-    float y = k->with[i];
-
-    k->dx[i] = k->dy[i] * (1 - y * y);
-}
-
-KERNEL_ELEMENT(sigmoid_forward)
-{
-    k->y[i] = math_sigmoid(k->x[i]);
-}
-
-KERNEL_ELEMENT(sigmoid_backward)
-{
-    float y = k->with[i];
-
-    k->dx[i] = k->dy[i] * (y * (1 - y));
-}
-
-/* Beyond this the normal distribution is 0 or 1 in f32; from here on infinity times 0 would be NaN. */
-#define GELU_FAR 15.0f
-
-KERNEL_ELEMENT(gelu_forward)
-{
-    float x = k->x[i], density, below;
-
-    math_normal(x, &density, &below);
-    k->y[i] = (x < -GELU_FAR ? -GELU_FAR : x) * below;
-}
-
-KERNEL_ELEMENT(gelu_backward)
-{
-    float x = k->with[i], near = x < -GELU_FAR ? -GELU_FAR : x > GELU_FAR ? GELU_FAR : x, density, below;
-
-    math_normal(near, &density, &below);
-    k->dx[i] = k->dy[i] * (below + near * density);
-}
-
-/* ---- Biases, and sums of columns ---- */
+/* ---- Biases ---- */
 
 struct bias_forward_args {
-    size_t n;
+    size_t all, n; /* rows * n */
     const float *x, *b;
     float *y;
 };
 
 KERNEL_ELEMENT(bias_forward)
 {
-    size_t row = i, column = split(&row, k->n);
+    struct quad q = quad_load(k->x, i, k->all), b = quad_of_biases(k->b, i, k->n);
 
-    k->y[i] = k->x[i] + k->b[column];
-}
-
-/* Sums over rows are made of sums over runs of rows: more threads, and a smaller error. Element i is column i % n of
- * run i / n. dy: [rows, n]; part: [runs, n]. With x, the sums are of dy times the normalized x: layer norm's gamma. */
-struct column_part_args {
-    size_t rows, n, run;
-    const float *dy;
-    const float *x, *mean, *rstd; /* x NULL: 1 */
-    float *part;
-};
-
-KERNEL_ELEMENT(column_part)
-{
-    size_t number = i, column = split(&number, k->n), first = number * k->run;
-    size_t end = k->rows - first < k->run ? k->rows : first + k->run;
-    float sum = 0;
-
-    for (size_t r = first; r < end; r++) {
-        size_t at = r * k->n + column;
-
-        sum += k->x == NULL ? k->dy[at] : k->dy[at] * ((k->x[at] - k->mean[r]) * k->rstd[r]);
+    EACH_OF_QUAD
+    {
+        q.of[e] += b.of[e];
     }
-    k->part[i] = sum;
-}
-
-/* sum: [n], of the runs' parts. */
-struct column_sum_args {
-    size_t runs, n;
-    const float *part;
-    float *sum;
-};
-
-KERNEL_ELEMENT(column_sum)
-{
-    double sum = 0;
-
-    for (size_t r = 0; r < k->runs; r++)
-        sum += (double)k->part[r * k->n + i];
-    k->sum[i] = (float)sum;
+    quad_store(k->y, i, k->all, q);
 }
 
 /* ---- Windows along an axis ---- */
@@ -313,157 +328,7 @@ KERNEL_ELEMENT(avg_pool_backward)
     k->dx[i] = sum;
 }
 
-/* ---- Chains: the places of a list that name the same number, in their order ---- */
-
-/* A sum over all places that name one number, in their order and without atomics: each place finds the next one that
- * names the same; a place with none before it begins a chain, and adds up all of it. */
-#define CHAIN_END UINT32_MAX
-
-struct chain_args {
-    size_t n, numbers;  /* numbers are below */
-    const uint32_t *of; /* [n] */
-    uint32_t *next;     /* [n] */
-    uint32_t *inner;    /* [n], 0 before: 1 when one comes before it */
-    uint32_t *flags;
-};
-
-KERNEL_ELEMENT(chain)
-{
-    uint32_t number = k->of[i];
-    size_t next = i + 1;
-
-    if (number >= k->numbers) { /* belongs to no chain */
-        flag_raise(k->flags, FLAG_INDEX);
-        k->next[i] = CHAIN_END;
-        k->inner[i] = 1;
-        return;
-    }
-    while (next < k->n && k->of[next] != number)
-        next++;
-    k->next[i] = next < k->n ? (uint32_t)next : CHAIN_END;
-    if (next < k->n)
-        k->inner[next] = 1; /* by no other thread */
-}
-
-/* ---- Embedding ---- */
-
-struct embedding_forward_args {
-    size_t vocabulary, width;
-    const uint32_t *ids;
-    const float *table;
-    float *y;
-    uint32_t *flags;
-};
-
-KERNEL_ELEMENT(embedding_forward)
-{
-    size_t row = i, column = split(&row, k->width);
-    uint32_t id = k->ids[row];
-
-    if (id < k->vocabulary)
-        k->y[i] = k->table[id * k->width + column];
-    else {
-        flag_raise(k->flags, FLAG_INDEX);
-        k->y[i] = NAN;
-    }
-}
-
-/* Element i: column i % width of the chain that begins at place i / width. dtable holds the sums of places before. */
-struct embedding_backward_args {
-    size_t width;
-    const uint32_t *ids, *next, *inner;
-    const float *dy;
-    float *dtable;
-};
-
-KERNEL_ELEMENT(embedding_backward)
-{
-    size_t place = i, column = split(&place, k->width);
-    float *to, sum;
-
-    if (k->inner[place] != 0)
-        return;
-    to = k->dtable + k->ids[place] * k->width + column;
-    sum = *to;
-    for (size_t at = place; at != CHAIN_END; at = k->next[at])
-        sum += k->dy[at * k->width + column];
-    *to = sum;
-}
-
-/* ---- Sparse rows ---- */
-
-struct sparse_forward_args {
-    size_t in, out;
-    const uint64_t *start;
-    const uint32_t *column;
-    const float *value, *w, *b; /* b may be NULL */
-    float *y;
-    uint32_t *flags;
-};
-
-KERNEL_ELEMENT(sparse_forward)
-{
-    size_t row = i, c = split(&row, k->out);
-    float sum = k->b != NULL ? k->b[c] : 0;
-
-    for (uint64_t at = k->start[row]; at < k->start[row + 1]; at++) {
-        uint32_t column = k->column[at];
-
-        if (column < k->in)
-            sum += k->value[at] * k->w[column * k->out + c];
-        else {
-            flag_raise(k->flags, FLAG_INDEX);
-            sum = NAN;
-        }
-    }
-    k->y[i] = sum;
-}
-
-/* The row of entry number `entry`: the last one that starts at or before it. start: [rows + 1]. */
-EVERYWHERE size_t
-row_of_entry(const uint64_t *start, size_t rows, uint64_t entry)
-{
-    size_t low = 0, high = rows; /* start[low] <= entry < start[high] */
-
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-
-        if (start[middle] <= entry)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* As embedding_backward, over entries `first` and on: those that have their chains' places. */
-struct sparse_backward_args {
-    size_t rows, out;
-    uint64_t first;
-    const uint64_t *start;
-    const uint32_t *column, *next, *inner;
-    const float *value, *dy;
-    float *dw;
-};
-
-KERNEL_ELEMENT(sparse_backward)
-{
-    size_t place = i, c = split(&place, k->out);
-    float *to, sum;
-
-    if (k->inner[place] != 0)
-        return;
-    to = k->dw + k->column[k->first + place] * k->out + c;
-    sum = *to;
-    for (size_t at = place; at != CHAIN_END; at = k->next[at]) {
-        uint64_t entry = k->first + at;
-
-        sum += k->value[entry] * k->dy[row_of_entry(k->start, k->rows, entry) * k->out + c];
-    }
-    *to = sum;
-}
-
-/* ---- Dropout: element i is the four of block i ---- */
+/* ---- Dropout: quad i is what block i of random words decides ---- */
 
 struct dropout_args {
     size_t n;
@@ -476,15 +341,15 @@ struct dropout_args {
 
 KERNEL_ELEMENT(dropout)
 {
-    size_t left = k->n - 4 * i;
+    struct quad q = quad_load(k->x, i, k->n);
     uint32_t words[4];
 
     dropout_words(k->seed, k->counter, i, words);
-    for (size_t e = 0; e < (left < 4 ? left : 4); e++) {
-        float kept = k->x[4 * i + e] * k->scale;
-
-        k->y[4 * i + e] = words[e] >= k->below ? kept : 0;
+    EACH_OF_QUAD
+    {
+        q.of[e] = words[e] >= k->below ? q.of[e] * k->scale : 0;
     }
+    quad_store(k->y, i, k->n, q);
 }
 
 /* ---- Replicas that share a device: every tensor becomes the sum, divided ---- */
@@ -510,13 +375,20 @@ KERNEL_ELEMENT(tensors_sum)
 
 /* After a sum that was made elsewhere. */
 struct divide_args {
+    size_t n;
     float divisor;
     float *x;
 };
 
 KERNEL_ELEMENT(divide)
 {
-    k->x[i] /= k->divisor;
+    struct quad q = quad_load(k->x, i, k->n);
+
+    EACH_OF_QUAD
+    {
+        q.of[e] /= k->divisor;
+    }
+    quad_store(k->x, i, k->n, q);
 }
 
 #endif

@@ -127,7 +127,7 @@ sum_by_nccl(struct ps_module_gang *g, float *const tensors[], size_t elements, f
     if (result != NCCL_SUCCESS || end != NCCL_SUCCESS)
         return nccl_failed(result != NCCL_SUCCESS ? result : end, "reducing", why);
     for (size_t i = 0; i < g->n && divisor != 1; i++)
-        RUN_ELEMENTS(g->device[i], divide, elements, divisor, tensors[i]);
+        RUN_ELEMENTS(g->device[i], divide, QUADS(elements), elements, divisor, tensors[i]);
     return PS_MODULE_OK;
 }
 

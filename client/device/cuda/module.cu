@@ -17,6 +17,11 @@ static void run_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, si
                         const float *a, const float *b, float keep, float *c);
 static void run_zero(PS_MODULE_DEVICE, void *to, size_t size);
 static int run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size);
+static int run_wait(PS_MODULE_DEVICE);
+
+#define SORT_MORE ((size_t)1 << 18) /* words */
+#define run_sort(d, n, most, number, place, sorted, places, rest)                                                      \
+    sort_pairs(d, n, most, number, place, sorted, places, rest, (SORT_WORDS * (n) + SORT_MORE) * sizeof(uint32_t))
 
 #include "client/device/cuda/operations.h"
 
@@ -199,6 +204,14 @@ run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
     return !has_failed(d);
 }
 
+static int
+run_wait(PS_MODULE_DEVICE)
+{
+    module_use(d);
+    module_check(d, cudaStreamSynchronize(d->compute), "computing");
+    return !has_failed(d);
+}
+
 static enum ps_module_result
 module_download(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size, struct ps_module_text *why)
 {
@@ -333,6 +346,7 @@ module_close(PS_MODULE_DEVICE)
         if (s != NULL)
             (void)cudaStreamDestroy(s);
     (void)cudaFreeHost(d->flags);
+    (void)cudaFreeHost(d->answers);
     (void)cudaFree(d->scratch);
     (void)cudaFree(d->blas_workspace);
     (void)cudaGetLastError();
@@ -361,6 +375,8 @@ open_memory(PS_MODULE_DEVICE)
         good =
             module_check(d, cudaHostAlloc((void **)&d->stage[i], STAGE_SIZE, cudaHostAllocDefault), "pinning memory");
     good = good && module_check(d, cudaHostAlloc((void **)&d->flags, FLAGS * sizeof *d->flags, cudaHostAllocMapped),
+                                "pinning memory");
+    good = good && module_check(d, cudaHostAlloc((void **)&d->answers, sizeof *d->answers, cudaHostAllocMapped),
                                 "pinning memory");
     good =
         good && module_check(d, cudaMalloc((void **)&d->scratch, SCRATCH_FLOATS * sizeof *d->scratch), "taking memory");

@@ -8,6 +8,8 @@
 #include "client/device/cuda/lanes.h"
 #include "client/device/ps_device_module.h"
 
+struct sum_answers; /* sums.h */
+
 #define STAGES 3 /* buffers through which memory that is not pinned is copied */
 
 struct ps_module_device {
@@ -24,7 +26,8 @@ struct ps_module_device {
 
     float *scratch;
     size_t scratch_floats;
-    uint32_t *flags; /* [FLAGS], pinned: kernels write, the host reads after it has waited */
+    uint32_t *flags;             /* [FLAGS], pinned: kernels write, the host reads after it has waited */
+    struct sum_answers *answers; /* the same */
 
     struct ps_module_text failure; /* the first; "" while there is none */
 };
@@ -104,6 +107,11 @@ run_rows(PS_MODULE_DEVICE, const char *name, size_t n, const Args &k)
 
 extern const uint16_t module_step_size[];
 extern const uint32_t module_optimizers;
+
+/* sorted: [n] of number, each at most `most`; places: [n] of place, those of equal numbers in their order. rest: memory
+ * of `size` bytes that it may overwrite. */
+void sort_pairs(PS_MODULE_DEVICE, size_t n, size_t most, const uint32_t *number, const uint32_t *place,
+                uint32_t *sorted, uint32_t *places, void *rest, size_t size);
 
 enum ps_module_result gang_open(struct ps_module_device *const devices[], size_t n, struct ps_module_gang **out,
                                 struct ps_module_text *why);

@@ -34,10 +34,10 @@ flags() {
   printf '%s\n' -std=c++17 -O3 -fmad=false -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-unused-function
 }
 
-# Whether it compiles the module's parts: its own headers, cuBLAS's, and C++ by the host's compiler.
+# Whether it compiles the module's parts: its own headers, cuBLAS's and CUB's, and C++ by the host's compiler.
 probe() {
   work=$(mktemp -d) || return 1
-  printf '%s\n' '#include <cublas_v2.h>' '#include <cuda_runtime.h>' \
+  printf '%s\n' '#include <cublas_v2.h>' '#include <cub/device/device_radix_sort.cuh>' '#include <cuda_runtime.h>' \
     'template <typename T> __global__ void k(const __grid_constant__ T x, T *y) { *y = __shfl_xor_sync(~0u, x, 1); }' \
     'void f(float *y) { k<float><<<1, 32>>>(1.0f, y); }' >"$work/probe.cu"
   # shellcheck disable=SC2046

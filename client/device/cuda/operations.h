@@ -1,12 +1,17 @@
 /* Every operation of the table, as a sequence of kernels. Written once like these: a file that includes this has
  * defined, for a struct ps_module_device with the members scratch ([scratch_floats], device memory that the next
- * operation may overwrite) and flags ([FLAGS], in memory that kernels and the host both access),
+ * operation may overwrite), and flags ([FLAGS]) and answers (sums.h), in memory that kernels and the host both access,
  *
  *     RUN_ELEMENTS(d, name, n, ...)        kernel name for elements 0 to n - 1; then the members of struct <name>_args
  *     RUN_ROWS(d, name, n, ...)            the same for rows
  *     run_product(d, a_transposed, ...)    as cpu_product(), client/device/cpu/device_cpu.h
  *     run_zero(d, to, size)                bytes
+ *     run_sort(d, n, numbers, number, place, sorted, places, rest)
+ *                                          sorted: [n] of number, each at most `numbers`, and places of place, equal
+ *                                          numbers in their order; rest: memory of SORT_WORDS * n + SORT_MORE words
+ *     SORT_MORE                            words
  *     run_read(d, to_host, from, size)     waits; false after a failure
+ *     run_wait(d)                          the same, for what kernels have written into answers
  *
  * so that module.cu runs them on a GPU and the tests in plain loops. */
 #ifndef CLIENT_DEVICE_CUDA_OPERATIONS_H
@@ -14,38 +19,85 @@
 
 #include "client/device/cuda/elements.h"
 #include "client/device/cuda/patches.h"
+#include "client/device/cuda/pieces.h"
 #include "client/device/cuda/row_kernels.h"
+#include "client/device/cuda/sums.h"
 
 /* ---- Sums of columns ---- */
 
-#define COLUMN_RUN 64 /* rows, at least: a longer sum at once loses more precision */
+#define COLUMN_RUN   64             /* rows, at least: a longer sum at once loses more precision */
+#define COLUMN_WHOLE ((size_t)1024) /* up to so many rows and columns one kernel adds up all */
 
-/* sum: [n] of dy: [rows, n], times the normalized x when x is not NULL. */
+/* part: [runs, n], with space for as much behind it. Its sums, by levels. */
 static void
-sum_columns(PS_MODULE_DEVICE, size_t rows, size_t n, const float *dy, const float *x, const float *mean,
-            const float *rstd, float *sum)
+sum_runs(PS_MODULE_DEVICE, size_t runs, size_t n, float *part, float *sum)
 {
-    size_t runs_max = d->scratch_floats / n > 0 ? d->scratch_floats / n : 1;
-    size_t runs = (rows - 1) / COLUMN_RUN + 1, run;
+    while (runs > 2 * COLUMN_RUN) {
+        float *next = part + runs * n;
+        size_t fewer = (runs - 1) / COLUMN_RUN + 1;
 
-    runs = runs < runs_max ? runs : runs_max;
-    run = (rows - 1) / runs + 1;
-    runs = (rows - 1) / run + 1; /* none is empty */
-    RUN_ELEMENTS(d, column_part, runs * n, rows, n, run, dy, x, mean, rstd, runs > 1 ? d->scratch : sum);
+        RUN_ELEMENTS(d, column_part, fewer * n, runs, n, COLUMN_RUN, part, NULL, NULL, NULL, next, NULL);
+        runs = fewer;
+        part = next;
+    }
+    RUN_ELEMENTS(d, column_sum, n, runs, n, part, sum);
+}
+
+/* How many runs the rows are cut into, none of them empty, when `arrays` of a float for each run and column, and what
+ * sum_runs() needs behind, are in the scratch memory. */
+static size_t
+column_runs(PS_MODULE_DEVICE, size_t rows, size_t n, size_t arrays, size_t *run)
+{
+    size_t most = d->scratch_floats / (arrays + 1) / n, runs = (rows - 1) / COLUMN_RUN + 1;
+
+    if (most == 0)
+        most = 1;
+    *run = (rows - 1) / (runs < most ? runs : most) + 1;
+    return (rows - 1) / *run + 1;
+}
+
+/* sum: [n] of dy: [rows, n]. */
+static void
+sum_columns(PS_MODULE_DEVICE, size_t rows, size_t n, const float *dy, float *sum)
+{
+    size_t run, runs = column_runs(d, rows, n, 1, &run);
+
+    if (runs > 1 && rows <= COLUMN_WHOLE && n <= COLUMN_WHOLE) {
+        RUN_ROWS(d, column_whole, n, rows, n, dy, sum);
+        return;
+    }
+    RUN_ELEMENTS(d, column_part, runs * n, rows, n, run, dy, NULL, NULL, NULL, runs > 1 ? d->scratch : sum, NULL);
     if (runs > 1)
-        RUN_ELEMENTS(d, column_sum, n, runs, n, d->scratch, sum);
+        sum_runs(d, runs, n, d->scratch, sum);
+}
+
+/* dgamma: [n] of dy times the normalized x, and dbeta of dy, in one pass. */
+static void
+sum_normalized(PS_MODULE_DEVICE, size_t rows, size_t n, const float *dy, const float *x, const float *mean,
+               const float *rstd, float *dgamma, float *dbeta)
+{
+    size_t run, runs = column_runs(d, rows, n, 2, &run);
+    float *of_beta = d->scratch + runs * n;
+
+    if (runs == 1) {
+        RUN_ELEMENTS(d, column_part, n, rows, n, run, dy, x, mean, rstd, dgamma, dbeta);
+        return;
+    }
+    RUN_ELEMENTS(d, column_part, runs * n, rows, n, run, dy, x, mean, rstd, d->scratch, of_beta);
+    sum_runs(d, runs, n, of_beta, dbeta); /* first: the levels of the other may overwrite it */
+    sum_runs(d, runs, n, d->scratch, dgamma);
 }
 
 static void
 op_bias_forward(PS_MODULE_DEVICE, size_t rows, size_t n, const float *x, const float *b, float *y)
 {
-    RUN_ELEMENTS(d, bias_forward, rows * n, n, x, b, y);
+    RUN_ELEMENTS(d, bias_forward, QUADS(rows * n), rows * n, n, x, b, y);
 }
 
 static void
 op_bias_backward(PS_MODULE_DEVICE, size_t rows, size_t n, const float *dy, float *db)
 {
-    sum_columns(d, rows, n, dy, NULL, NULL, NULL, db);
+    sum_columns(d, rows, n, dy, db);
 }
 
 /* ---- Dense ---- */
@@ -55,7 +107,7 @@ op_dense_forward(PS_MODULE_DEVICE, size_t rows, size_t in, size_t out, const flo
                  float *y)
 {
     if (b != NULL)
-        RUN_ELEMENTS(d, fill_rows, rows * out, out, b, y);
+        RUN_ELEMENTS(d, fill_rows, QUADS(rows * out), rows * out, out, b, y);
     run_product(d, 0, 0, rows, out, in, x, w, b != NULL ? 1 : 0, y);
 }
 
@@ -201,11 +253,11 @@ op_avg_pool_backward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_pool2
 #define ACTIVATION(name, what)                                                                                         \
     static void op_##name##_forward(PS_MODULE_DEVICE, size_t n, const float *x, float *y)                              \
     {                                                                                                                  \
-        RUN_ELEMENTS(d, name##_forward, n, x, y);                                                                      \
+        RUN_ELEMENTS(d, name##_forward, QUADS(n), n, x, y);                                                            \
     }                                                                                                                  \
     static void op_##name##_backward(PS_MODULE_DEVICE, size_t n, const float *what, const float *dy, float *dx)        \
     {                                                                                                                  \
-        RUN_ELEMENTS(d, name##_backward, n, what, dy, dx);                                                             \
+        RUN_ELEMENTS(d, name##_backward, QUADS(n), n, what, dy, dx);                                                   \
     }
 ACTIVATION(relu, y)
 ACTIVATION(tanh, y)
@@ -215,52 +267,99 @@ ACTIVATION(gelu, x)
 
 /* ---- Layer normalization ---- */
 
+/* How many quads of a row of n a lane keeps, for rows that begin where those of `all` do, addresses in one; 0: none. */
+static size_t
+norm_keeps(size_t n, uintptr_t all)
+{
+    if (n % 4 != 0 || all % sizeof(struct quad) != 0 || n > NORM_KEEPS(32))
+        return 0;
+    return n <= NORM_KEEPS(1) ? 1 : n <= NORM_KEEPS(8) ? 8 : 32;
+}
+
+#define RUN_NORM(d, name, keeps, rows, ...)                                                                            \
+    do {                                                                                                               \
+        size_t keeps_ = (keeps);                                                                                       \
+                                                                                                                       \
+        if (keeps_ == 1)                                                                                               \
+            RUN_ROWS(d, name##_1, rows, __VA_ARGS__);                                                                  \
+        else if (keeps_ == 8)                                                                                          \
+            RUN_ROWS(d, name##_8, rows, __VA_ARGS__);                                                                  \
+        else if (keeps_ == 32)                                                                                         \
+            RUN_ROWS(d, name##_32, rows, __VA_ARGS__);                                                                 \
+        else                                                                                                           \
+            RUN_ROWS(d, name##_any, rows, __VA_ARGS__);                                                                \
+    } while (0)
+
 static void
 op_layer_norm_forward(PS_MODULE_DEVICE, size_t rows, size_t n, const float *x, const float *gamma, const float *beta,
                       float epsilon, float *y, float *mean, float *rstd)
 {
-    RUN_ROWS(d, norm_forward, rows, n, x, gamma, beta, epsilon, y, mean, rstd);
+    uintptr_t all = (uintptr_t)x | (uintptr_t)gamma | (uintptr_t)beta | (uintptr_t)y;
+
+    RUN_NORM(d, norm_forward, norm_keeps(n, all), rows, n, x, gamma, beta, epsilon, y, mean, rstd);
 }
 
 static void
 op_layer_norm_backward(PS_MODULE_DEVICE, size_t rows, size_t n, const float *x, const float *gamma, const float *mean,
                        const float *rstd, const float *dy, float *dx, float *dgamma, float *dbeta)
 {
-    sum_columns(d, rows, n, dy, x, mean, rstd, dgamma);
-    sum_columns(d, rows, n, dy, NULL, NULL, NULL, dbeta);
+    uintptr_t all = (uintptr_t)x | (uintptr_t)gamma | (uintptr_t)dy | (uintptr_t)dx;
+
+    sum_normalized(d, rows, n, dy, x, mean, rstd, dgamma, dbeta);
     if (dx != NULL) /* last: dx may be dy */
-        RUN_ROWS(d, norm_backward, rows, n, x, gamma, mean, rstd, dy, dx);
+        RUN_NORM(d, norm_backward, norm_keeps(n, all), rows, n, x, gamma, mean, rstd, dy, dx);
 }
 
-/* ---- Embeddings and sparse rows: sums over places in their order ---- */
+/* ---- Embeddings and sparse rows: sums over the places of equal numbers ---- */
 
-/* Places at a time. Each searches for the next of the same number: the work of a run is at most its square. */
-#define CHAIN_RUN ((size_t)16384)
+#define SORT_WORDS  ((size_t)3)  /* that run_sort() needs for each number, besides SORT_MORE */
+#define PIECES_MORE ((size_t)32) /* words: what arrays are rounded up by */
 
+/* How many of `left` places come next: as many as the scratch memory has space for. */
 static size_t
-chain_run(PS_MODULE_DEVICE, size_t left)
+pieces_at_once(PS_MODULE_DEVICE, size_t columns, size_t left)
 {
-    size_t most = d->scratch_floats / 2 < CHAIN_RUN ? d->scratch_floats / 2 : CHAIN_RUN;
+    size_t words = d->scratch_floats - SORT_MORE - PIECES_MORE, each = 5 + SORT_WORDS, most;
 
+    if (left <= PIECE && left * each < words) /* none is long: there are no windows */
+        return left;
+    most = words / (each * PIECE + 2 * columns + 1) * PIECE;
+    if (most < PIECE)
+        most = words / each < PIECE ? words / each : PIECE;
     return left < most ? left : most;
 }
 
-/* Chains of n places: `next` is at the start of the scratch memory, `inner` right behind. */
-static uint32_t *
-make_chains(PS_MODULE_DEVICE, size_t n, size_t numbers, const uint32_t *of)
+/* The sorted places of n numbers, and their pieces, in the scratch memory: arrays that begin at 16 bytes. */
+static struct place_pieces
+make_pieces(PS_MODULE_DEVICE, size_t n, size_t numbers, size_t columns, const uint32_t *of)
 {
-    uint32_t *next = (uint32_t *)(void *)d->scratch;
+    size_t windows = n > PIECE ? PIECE_WINDOWS(n) : 0, step = 4 * QUADS(n), starts = 4 * QUADS(windows);
+    uint32_t *number = (uint32_t *)(void *)d->scratch, *place = number + step, *sorted = place + step;
+    uint32_t *places = sorted + step, *piece = places + step, *start = piece + step;
+    float *sum = (float *)(void *)(start + starts), *rest = sum + 2 * windows * columns;
+    struct place_pieces p = {n, sorted, places, piece, start, sum};
 
-    run_zero(d, next + n, n * sizeof *next);
-    RUN_ELEMENTS(d, chain, n, n, numbers, of, next, next + n, d->flags);
-    return next;
+    RUN_ELEMENTS(d, number_places, n, numbers, of, number, place, d->flags);
+    run_sort(d, n, numbers, number, place, sorted, places, rest);
+    if (windows > 0)
+        run_zero(d, start, windows * sizeof *start);
+    RUN_ELEMENTS(d, cut_pieces, n, numbers, p);
+    return p;
+}
+
+/* The sums of long segments, where there may be any. to: [numbers, columns]. */
+static void
+join_pieces(PS_MODULE_DEVICE, const struct place_pieces *p, size_t columns, float *to)
+{
+    if (p->n > PIECE)
+        RUN_ELEMENTS(d, join_pieces, PIECE_WINDOWS(p->n) * QUADS(columns), *p, columns, to);
 }
 
 static void
 op_embedding_forward(PS_MODULE_DEVICE, size_t n, size_t vocabulary, size_t width, const uint32_t *ids,
                      const float *table, float *y)
 {
-    RUN_ELEMENTS(d, embedding_forward, n * width, vocabulary, width, ids, table, y, d->flags);
+    RUN_ELEMENTS(d, embedding_forward, n * QUADS(width), vocabulary, width, ids, table, y, d->flags);
 }
 
 static void
@@ -271,12 +370,12 @@ op_embedding_backward(PS_MODULE_DEVICE, size_t n, size_t vocabulary, size_t widt
 
     run_zero(d, dtable, vocabulary * width * sizeof *dtable);
     for (size_t first = 0; first < n; first += run) {
-        uint32_t *next;
+        struct place_pieces p;
 
-        run = chain_run(d, n - first);
-        next = make_chains(d, run, vocabulary, ids + first);
-        RUN_ELEMENTS(d, embedding_backward, run * width, width, ids + first, next, next + run, dy + first * width,
-                     dtable);
+        run = pieces_at_once(d, width, n - first);
+        p = make_pieces(d, run, vocabulary, width, ids + first);
+        RUN_ELEMENTS(d, embedding_backward, run * QUADS(width), p, width, dy + first * width, dtable);
+        join_pieces(d, &p, width, dtable);
     }
 }
 
@@ -298,11 +397,12 @@ op_sparse_backward(PS_MODULE_DEVICE, size_t rows, size_t in, size_t out, const u
     if (!run_read(d, &entries, start + rows, sizeof entries)) /* only the device knows how many there are */
         return;
     for (uint64_t first = 0; first < entries; first += run) {
-        uint32_t *next;
+        struct place_pieces p;
 
-        run = chain_run(d, (size_t)(entries - first));
-        next = make_chains(d, run, in, column + first);
-        RUN_ELEMENTS(d, sparse_backward, run * out, rows, out, first, start, column, next, next + run, value, dy, dw);
+        run = pieces_at_once(d, out, (size_t)(entries - first));
+        p = make_pieces(d, run, in, out, column + first);
+        RUN_ELEMENTS(d, sparse_backward, run * QUADS(out), p, rows, out, first, start, value, dy, dw);
+        join_pieces(d, &p, out, dw);
     }
     if (db != NULL)
         op_bias_backward(d, rows, out, dy, db);
@@ -313,7 +413,7 @@ op_sparse_backward(PS_MODULE_DEVICE, size_t rows, size_t in, size_t out, const u
 static void
 op_dropout_forward(PS_MODULE_DEVICE, size_t n, float rate, uint64_t seed, uint64_t counter, const float *x, float *y)
 {
-    RUN_ELEMENTS(d, dropout, (n + 3) / 4, n, dropout_below(rate), 1 / (1 - rate), seed, counter, x, y);
+    RUN_ELEMENTS(d, dropout, QUADS(n), n, dropout_below(rate), 1 / (1 - rate), seed, counter, x, y);
 }
 
 static void
@@ -350,44 +450,66 @@ op_argmax(PS_MODULE_DEVICE, size_t rows, size_t classes, const float *x, uint32_
     RUN_ROWS(d, argmax, rows, classes, x, best);
 }
 
-/* ---- Sums over everything ---- */
+/* ---- Sums over everything, by levels ---- */
 
-/* Threads that share the work; their parts, of 8 bytes each, and the sum fit the scratch memory. */
+#define SUM_PARTS ((size_t)8192) /* of the first level, at most: warps that use all of a GPU's memory's speed */
+
+/* Parts of the first level, of 4 quads a lane at least; those of all levels, of 8 bytes each, fit the scratch memory.
+ */
 static size_t
 sum_parts(PS_MODULE_DEVICE, size_t n)
 {
-    size_t most = d->scratch_floats / 2 - 1 < 65536 ? d->scratch_floats / 2 - 1 : 65536;
+    size_t parts = (QUADS(n) - 1) / (4 * LANES) + 1, most = d->scratch_floats / 4;
 
-    return n < most ? n : most;
+    if (most > SUM_PARTS)
+        most = SUM_PARTS;
+    return parts < most ? parts : most;
 }
+
+/* RUN_ROWS(name) until one part is left, which goes to `to`, memory that the host reads. */
+#define SUM_LEVELS(d, name, parts, part, to)                                                                           \
+    do {                                                                                                               \
+        size_t left_ = (parts), fewer_;                                                                                \
+                                                                                                                       \
+        for (; left_ > 1; (part) += left_, left_ = fewer_) {                                                           \
+            fewer_ = (left_ - 1) / SUM_RUN + 1;                                                                        \
+            RUN_ROWS(d, name, fewer_, left_, part, fewer_ > 1 ? (part) + left_ : (to));                                \
+        }                                                                                                              \
+    } while (0)
 
 /* False after a failure. */
 static int
 count_equal(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *b, uint64_t *count)
 {
     size_t parts = sum_parts(d, n);
-    uint64_t *part = (uint64_t *)(void *)d->scratch;
+    uint64_t *part = (uint64_t *)(void *)d->scratch, *to = &d->answers->equal;
 
-    RUN_ELEMENTS(d, count_equal, parts, n, parts, a, b, part);
-    RUN_ROWS(d, count_parts, 1, parts, part);
-    return run_read(d, count, part + parts, sizeof *count);
+    RUN_ROWS(d, equal_parts, parts, n, parts, a, b, parts > 1 ? part : to);
+    SUM_LEVELS(d, equal_sum, parts, part, to);
+    if (!run_wait(d))
+        return 0;
+    *count = *to;
+    return 1;
 }
 
 static int
 square_sum(PS_MODULE_DEVICE, size_t n, const float *x, double *sum)
 {
     size_t parts = sum_parts(d, n);
-    double *part = (double *)(void *)d->scratch;
+    double *part = (double *)(void *)d->scratch, *to = &d->answers->squares;
 
-    RUN_ELEMENTS(d, square_sum, parts, n, parts, x, part);
-    RUN_ROWS(d, square_parts, 1, parts, part);
-    return run_read(d, sum, part + parts, sizeof *sum);
+    RUN_ROWS(d, square_parts, parts, n, parts, x, parts > 1 ? part : to);
+    SUM_LEVELS(d, square_sum, parts, part, to);
+    if (!run_wait(d))
+        return 0;
+    *sum = *to;
+    return 1;
 }
 
 static void
 op_fill(PS_MODULE_DEVICE, size_t n, float value, float *x)
 {
-    RUN_ELEMENTS(d, fill, n, value, x);
+    RUN_ELEMENTS(d, fill, QUADS(n), n, value, x);
 }
 
 /* The rules are many, so another file may compile them. */

@@ -1,4 +1,4 @@
-/* Kernels of rows, each by the lanes of a warp: softmax, losses, layer normalization, and sums over everything. */
+/* Kernels of rows, each by the lanes of a warp: softmax, losses, layer normalization. */
 #ifndef CLIENT_DEVICE_CUDA_ROW_KERNELS_H
 #define CLIENT_DEVICE_CUDA_ROW_KERNELS_H
 
@@ -165,6 +165,42 @@ KERNEL_ROW(argmax)
 
 /* ---- Layer normalization (client/device/cpu/device_cpu_norm.c) ---- */
 
+/* A row is read from memory once where its lanes can keep it: `keeps` quads each, of rows that are whole quads; 0: a
+ * row of any length and place. Lane l has quads l, l + LANES ..., whether they are kept or not, so the order of adding
+ * is the same. */
+#define NORM_KEEPS(keeps) ((size_t)4 * LANES * (keeps))
+
+#define EACH_NORM_QUAD(j, at)                                                                                          \
+    UNROLLED for (size_t j = 0, at = lane; j < (keeps > 0 ? keeps : (QUADS(k->n) - 1) / LANES + 1); j++, at += LANES)
+
+/* Quad `at` of row x: [n]; 0 behind its end. One that is kept is loaded without a branch, so that the loads of all do
+ * not wait for one another. */
+EVERYWHERE struct quad
+norm_quad(const float *x, size_t at, size_t n, size_t keeps)
+{
+    struct quad q = {{0}};
+
+    if (keeps == 0)
+        return at < QUADS(n) ? quad_load(x, at, n) : q;
+    q = ((const struct quad *)(const void *)x)[at < n / 4 ? at : 0];
+    EACH_OF_QUAD
+    {
+        q.of[e] = at < n / 4 ? q.of[e] : 0;
+    }
+    return q;
+}
+
+EVERYWHERE void
+norm_store(float *x, size_t at, size_t n, size_t keeps, struct quad q)
+{
+    if (at >= QUADS(n))
+        return;
+    if (keeps == 0)
+        quad_store(x, at, n, q);
+    else
+        ((struct quad *)(void *)x)[at] = q;
+}
+
 struct norm_forward_args {
     size_t n;
     const float *x, *gamma, *beta;
@@ -172,8 +208,10 @@ struct norm_forward_args {
     float *y, *mean, *rstd; /* y may be x */
 };
 
-KERNEL_ROW(norm_forward)
+ROWS_ONLY void
+norm_forward_keeping(const struct norm_forward_args *k, size_t i, const size_t keeps, struct quad *kept)
 {
+#define NORM_X(j, at) (keeps > 0 ? kept[KEPT_AT(keeps, j)] : norm_quad(x, at, k->n, 0))
     const float *x = k->x + i * k->n;
     LANES_HAVE(float, of_x);
     LANES_HAVE(float, of_squares);
@@ -181,25 +219,54 @@ KERNEL_ROW(norm_forward)
 
     EACH_LANE
     {
-        for (size_t c = lane; c < k->n; c += LANES)
-            LANE(of_x) += x[c];
+        if (keeps > 0)
+            EACH_NORM_QUAD(j, at)
+        kept[KEPT_AT(keeps, j)] = norm_quad(x, at, k->n, keeps);
+        EACH_NORM_QUAD(j, at)
+        {
+            struct quad q = NORM_X(j, at);
+
+            EACH_OF_QUAD
+            {
+                LANE(of_x) += q.of[e];
+            }
+        }
     }
     mean = lanes_sum(of_x) / (float)k->n;
     EACH_LANE
     {
-        for (size_t c = lane; c < k->n; c += LANES)
-            LANE(of_squares) += (x[c] - mean) * (x[c] - mean);
+        EACH_NORM_QUAD(j, at)
+        {
+            struct quad q = NORM_X(j, at);
+
+            EACH_OF_QUAD
+            {
+                float off = q.of[e] - mean;
+
+                LANE(of_squares) += 4 * at + e < k->n ? off * off : 0;
+            }
+        }
     }
     rstd = 1 / sqrtf(lanes_sum(of_squares) / (float)k->n + k->epsilon);
     EACH_LANE
     {
-        for (size_t c = lane; c < k->n; c += LANES)
-            k->y[i * k->n + c] = (x[c] - mean) * rstd * k->gamma[c] + k->beta[c];
+        EACH_NORM_QUAD(j, at)
+        {
+            struct quad q = NORM_X(j, at), gamma = norm_quad(k->gamma, at, k->n, keeps),
+                        beta = norm_quad(k->beta, at, k->n, keeps);
+
+            EACH_OF_QUAD
+            {
+                q.of[e] = (q.of[e] - mean) * rstd * gamma.of[e] + beta.of[e];
+            }
+            norm_store(k->y + i * k->n, at, k->n, keeps, q);
+        }
         if (lane == 0) {
             k->mean[i] = mean;
             k->rstd[i] = rstd;
         }
     }
+#undef NORM_X
 }
 
 struct norm_backward_args {
@@ -208,8 +275,23 @@ struct norm_backward_args {
     float *dx; /* may be dy */
 };
 
-KERNEL_ROW(norm_backward)
+EVERYWHERE struct quad
+norm_quad_of_g(const struct norm_backward_args *k, const float *dy, size_t at, size_t keeps)
 {
+    struct quad g = norm_quad(dy, at, k->n, keeps), gamma = norm_quad(k->gamma, at, k->n, keeps);
+
+    EACH_OF_QUAD
+    {
+        g.of[e] *= gamma.of[e];
+    }
+    return g;
+}
+
+/* What is kept is dy times gamma: x besides would be too much for the registers. */
+ROWS_ONLY void
+norm_backward_keeping(const struct norm_backward_args *k, size_t i, const size_t keeps, struct quad *kept)
+{
+#define NORM_G(j, at) (keeps > 0 ? kept[KEPT_AT(keeps, j)] : norm_quad_of_g(k, dy, at, 0))
     const float *x = k->x + i * k->n, *dy = k->dy + i * k->n;
     float mean = k->mean[i], rstd = k->rstd[i], mean_g, mean_gh;
     LANES_HAVE(float, of_g);
@@ -217,100 +299,66 @@ KERNEL_ROW(norm_backward)
 
     EACH_LANE
     {
-        for (size_t c = lane; c < k->n; c += LANES) {
-            float g = dy[c] * k->gamma[c];
+        if (keeps > 0)
+            EACH_NORM_QUAD(j, at)
+        kept[KEPT_AT(keeps, j)] = norm_quad_of_g(k, dy, at, keeps);
+        EACH_NORM_QUAD(j, at)
+        {
+            struct quad q = norm_quad(x, at, k->n, keeps), g = NORM_G(j, at);
 
-            LANE(of_g) += g;
-            LANE(of_gh) += g * ((x[c] - mean) * rstd);
+            EACH_OF_QUAD
+            {
+                LANE(of_g) += g.of[e];
+                LANE(of_gh) += g.of[e] * ((q.of[e] - mean) * rstd);
+            }
         }
     }
     mean_g = lanes_sum(of_g) / (float)k->n;
     mean_gh = lanes_sum(of_gh) / (float)k->n;
     EACH_LANE
     {
-        for (size_t c = lane; c < k->n; c += LANES)
-            k->dx[i * k->n + c] = rstd * (dy[c] * k->gamma[c] - mean_g - (x[c] - mean) * rstd * mean_gh);
+        EACH_NORM_QUAD(j, at)
+        {
+            struct quad q = norm_quad(x, at, k->n, keeps), g = NORM_G(j, at);
+
+            EACH_OF_QUAD
+            {
+                q.of[e] = rstd * (g.of[e] - mean_g - (q.of[e] - mean) * rstd * mean_gh);
+            }
+            norm_store(k->dx + i * k->n, at, k->n, keeps, q);
+        }
     }
+#undef NORM_G
 }
 
-/* ---- Over everything: element i adds up i, i + parts, i + 2 parts ...; then one row adds up the parts ---- */
+#define norm_forward_1_args    norm_forward_args
+#define norm_forward_8_args    norm_forward_args
+#define norm_forward_32_args   norm_forward_args
+#define norm_forward_any_args  norm_forward_args
+#define norm_backward_1_args   norm_backward_args
+#define norm_backward_8_args   norm_backward_args
+#define norm_backward_32_args  norm_backward_args
+#define norm_backward_any_args norm_backward_args
 
-struct count_equal_args {
-    size_t n, parts;
-    const uint32_t *a, *b;
-    uint64_t *part;
-};
-
-KERNEL_ELEMENT(count_equal)
-{
-    uint64_t count = 0;
-
-    for (size_t at = i; at < k->n; at += k->parts)
-        count += k->a[at] == k->b[at];
-    k->part[i] = count;
-}
-
-struct count_parts_args {
-    size_t parts;
-    uint64_t *part; /* the sum becomes part[parts] */
-};
-
-KERNEL_ROW(count_parts)
-{
-    LANES_HAVE(uint64_t, of_lane);
-    uint64_t sum;
-
-    (void)i;
-    EACH_LANE
-    {
-        for (size_t c = lane; c < k->parts; c += LANES)
-            LANE(of_lane) += k->part[c];
+#define NORM_KERNELS(name, keeps)                                                                                      \
+    KERNEL_ROW(norm_forward_##name)                                                                                    \
+    {                                                                                                                  \
+        struct quad kept[LANES_KEEP(keeps)];                                                                           \
+                                                                                                                       \
+        norm_forward_keeping(k, i, keeps, kept);                                                                       \
+    }                                                                                                                  \
+                                                                                                                       \
+    KERNEL_ROW(norm_backward_##name)                                                                                   \
+    {                                                                                                                  \
+        struct quad kept[LANES_KEEP(keeps)];                                                                           \
+                                                                                                                       \
+        norm_backward_keeping(k, i, keeps, kept);                                                                      \
     }
-    sum = lanes_sum_count(of_lane);
-    EACH_LANE
-    {
-        if (lane == 0)
-            k->part[k->parts] = sum;
-    }
-}
 
-struct square_sum_args {
-    size_t n, parts;
-    const float *x;
-    double *part;
-};
-
-KERNEL_ELEMENT(square_sum)
-{
-    double sum = 0;
-
-    for (size_t at = i; at < k->n; at += k->parts)
-        sum += (double)k->x[at] * (double)k->x[at];
-    k->part[i] = sum;
-}
-
-struct square_parts_args {
-    size_t parts;
-    double *part; /* the sum becomes part[parts] */
-};
-
-KERNEL_ROW(square_parts)
-{
-    LANES_HAVE(double, of_lane);
-    double sum;
-
-    (void)i;
-    EACH_LANE
-    {
-        for (size_t c = lane; c < k->parts; c += LANES)
-            LANE(of_lane) += k->part[c];
-    }
-    sum = lanes_sum_double(of_lane);
-    EACH_LANE
-    {
-        if (lane == 0)
-            k->part[k->parts] = sum;
-    }
-}
+NORM_KERNELS(1, 1)
+NORM_KERNELS(8, 8)
+NORM_KERNELS(32, 32)
+NORM_KERNELS(any, 0)
+#undef NORM_KERNELS
 
 #endif

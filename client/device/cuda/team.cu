@@ -152,7 +152,7 @@ team_sum(struct ps_module_team *team, float *tensor, size_t elements, float divi
 
     module_use(team->device);
     if (before != 1)
-        RUN_ELEMENTS(team->device, divide, elements, before, tensor);
+        RUN_ELEMENTS(team->device, divide, QUADS(elements), elements, before, tensor);
     result = nccl.AllReduce(tensor, tensor, elements, NCCL_FLOAT32, NCCL_SUM, team->comm, team->device->compute);
     return team_op_begun(team, result, tensor, elements, divisor / before, "reducing", why);
 }
@@ -176,7 +176,7 @@ team_follow_stream(struct ps_module_team *t)
     struct ps_module_device *d = t->device;
 
     if (t->divisor != 1)
-        RUN_ELEMENTS(d, divide, t->elements, t->divisor, t->tensor);
+        RUN_ELEMENTS(d, divide, QUADS(t->elements), t->elements, t->divisor, t->tensor);
     module_check(d, cudaEventRecord(t->over, d->compute), "reducing");
     t->state = RUNNING;
 }

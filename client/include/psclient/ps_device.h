@@ -206,6 +206,10 @@ PS_API void ps_sparse_forward(ps_device *device, size_t rows, size_t in, size_t 
 
 /* The gradients of a dense layer whose input is given by its entries.
  *
+ * A row of dw is the sum over its column's entries, in their order. On a GPU a column with more than 256 of them is
+ * added up in pieces of 256, counted from its first, and then the pieces in their order: the same bits every time, but
+ * not the CPU's.
+ *
  * Parameters:
  *   in      columns of x
  *   out     outputs of a row
@@ -476,6 +480,10 @@ PS_API void ps_embedding_forward(ps_device *device, size_t n, size_t vocabulary,
                                  const float *table, float *y);
 
 /* The gradient of a table: each row the sum of the rows of dy whose id it is, in their order; else 0.
+ *
+ * On a GPU an id that comes more than 256 times is added up in pieces of 256, counted from its first place, and then
+ * the pieces in their order: the same bits every time, but not the CPU's. (More than 2 million ids at once, or fewer of
+ * very wide rows, are added up in several lists, one after the other, with pieces of their own.)
  *
  * Parameters:
  *   n           ids

@@ -231,6 +231,9 @@ column_sums(struct conformance *c, size_t rows, size_t n, const float *x)
 
 static const size_t sizes[] = {1, 7, 64, 65, 251}; /* odd ones, and around what kernels take at a time */
 
+/* Summands of an id or a column, up to which every device adds them in their order. */
+#define CONFORMANCE_IN_ORDER 256
+
 #define SIZES        ARRAY_LEN(sizes)
 #define EACH_SIZE(i) for (size_t i = 0; i < SIZES; i++)
 

@@ -116,7 +116,7 @@ conform_bias(struct conformance *c)
     EACH_SIZE(i)
     EACH_SIZE(j)
     {
-        size_t rows = sizes[i] * (i == j ? 17 : 1), n = sizes[j];
+        size_t rows = sizes[i] * (i == j ? 17 : 1) * (j == 0 ? 41 : 1), n = sizes[j]; /* up to sums in levels */
         float *x = conformance_floats(c, rows * n, 1), *b = conformance_floats(c, n, 1), *y = floats_on(c, rows * n, x),
               *db = nans_on(c, n);
         double *want = conformance_host(c, rows * n * sizeof *want);
@@ -140,6 +140,7 @@ check_sparse(struct conformance *c, size_t rows, size_t in, size_t out, unsigned
     float *w = conformance_floats(c, in * out, 1), *b = conformance_floats(c, out, 1),
           *dy = conformance_floats(c, rows * out, 1);
     float *y = nans_on(c, rows * out), *dw = nans_on(c, in * out), *db = nans_on(c, out);
+    float *in_order = conformance_host(c, in * out * sizeof *in_order);
     void *start_on, *column_on, *value_on;
 
     for (size_t r = 0; r < rows; r++) {
@@ -147,6 +148,8 @@ check_sparse(struct conformance *c, size_t rows, size_t in, size_t out, unsigned
             if (conformance_draw(c) % 100 < percent) {
                 column[entries] = (uint32_t)k;
                 value[entries++] = x[r * in + k] = (float)(conformance_draw(c) % 1000) / 500 - 1;
+                for (size_t o = 0; o < out; o++)
+                    in_order[k * out + o] += x[r * in + k] * dy[r * out + o];
             }
         start[r + 1] = entries;
     }
@@ -159,6 +162,8 @@ check_sparse(struct conformance *c, size_t rows, size_t in, size_t out, unsigned
                      products_product(c, rows, out, in, x, in, 1, w, out, 1, percent % 2 == 0 ? b : NULL), in);
     ps_sparse_backward(c->device, rows, in, out, start_on, column_on, value_on, floats_on(c, rows * out, dy), dw, db);
     conformance_near(c, "dw", in * out, dw, products_product(c, in, out, rows, x, 1, in, dy, out, 1, NULL), rows);
+    if (rows <= CONFORMANCE_IN_ORDER)
+        conformance_same(c, "dw in order", in * out * sizeof *in_order, dw, in_order);
     conformance_near(c, "db", out, db, column_sums(c, rows, out, dy), rows);
 }
 
@@ -168,8 +173,8 @@ conform_sparse(struct conformance *c)
     static const struct {
         size_t rows, in, out;
         unsigned percent;
-    } shapes[] = {{1, 1, 1, 100},   {5, 7, 1, 30}, {64, 65, 1, 5},  {9, 33, 3, 51},
-                  {3, 100, 16, 10}, {4, 8, 2, 0},  {17, 257, 5, 99}};
+    } shapes[] = {{1, 1, 1, 100}, {5, 7, 1, 30},    {64, 65, 1, 5},  {9, 33, 3, 51},  {3, 100, 16, 10},
+                  {4, 8, 2, 0},   {17, 257, 5, 99}, {600, 3, 6, 95}, {1500, 2, 1, 60}};
 
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
         check_sparse(c, shapes[i].rows, shapes[i].in, shapes[i].out, shapes[i].percent);

@@ -4,7 +4,8 @@
  *
  * It is as strict as a device may be. Its memory is not mapped between two operations: host code that reads it stops at
  * once, and so does a kernel that goes past the end of a block. A copy_in() is done when the next operation runs, a
- * copy_out() when the caller waits for it. Scratch memory is small, so that operations take several runs.
+ * copy_out() when the caller waits for it. Scratch memory is small, so that operations take several runs; device 1 has
+ * more, so that sums take several levels.
  *
  * FAKE_VERSION, FAKE_STEP_SIZE: the values of a module of another build. */
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "client/device/cuda/rules.h"
+#include "client/device/cuda/sums.h"
 #include "tests/unit/client/device/fake_controls.h"
 
 #define ensure(condition)                                                                                              \
@@ -58,6 +60,7 @@ struct ps_module_device {
     size_t scratch_floats;
     uint32_t *flags;
     uint32_t flag[FLAGS];
+    struct sum_answers *answers, answer;
 
     struct fake_block block[BLOCKS_MAX], host[BLOCKS_MAX];
     struct copy in[COPIES_MAX], out[COPIES_MAX];
@@ -279,6 +282,48 @@ fake_finish(PS_MODULE_DEVICE, struct ps_module_text *why)
 
 /* ---- Kernels and products: loops ---- */
 
+struct fake_pair {
+    uint32_t number, place;
+};
+
+static int
+fake_pair_order(const void *a, const void *b)
+{
+    const struct fake_pair *x = a, *y = b;
+
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    return (x->place > y->place) - (x->place < y->place); /* places come in their order: this keeps it */
+}
+
+#define SORT_MORE ((size_t)16)
+
+/* Memory that a sort may need is written, so that nothing that is needed lies there. */
+static void
+fake_sort(PS_MODULE_DEVICE, size_t n, size_t most, const uint32_t *number, const uint32_t *place, uint32_t *sorted,
+          uint32_t *places, void *rest, size_t size)
+{
+    struct fake_pair *pair = calloc(n, sizeof *pair);
+
+    ensure(pair != NULL && is_device(d, rest, size));
+    fake_enter(d);
+    memset(rest, CANARY, size);
+    for (size_t i = 0; i < n; i++) {
+        ensure(number[i] <= most && (i == 0 || place[i - 1] < place[i]));
+        pair[i] = (struct fake_pair){number[i], place[i]};
+    }
+    qsort(pair, n, sizeof *pair, fake_pair_order);
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = pair[i].number;
+        places[i] = pair[i].place;
+    }
+    fake_leave(d);
+    free(pair);
+}
+
+#define run_sort(d, n, most, number, place, sorted, places, rest)                                                      \
+    fake_sort(d, n, most, number, place, sorted, places, rest, (SORT_WORDS * (n) + SORT_MORE) * sizeof(uint32_t))
+
 #define RUN_ELEMENTS(d, name, n, ...)                                                                                  \
     do {                                                                                                               \
         const struct name##_args k_ = {__VA_ARGS__};                                                                   \
@@ -336,6 +381,12 @@ run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
     fake_enter(d);
     memcpy(to_host, from, size);
     fake_leave(d);
+    return !fake_module_fails(d) || atomic_load(&good) > 0;
+}
+
+static int
+run_wait(PS_MODULE_DEVICE)
+{
     return !fake_module_fails(d) || atomic_load(&good) > 0;
 }
 
@@ -674,7 +725,8 @@ fake_open(unsigned number, struct ps_module_device **out, struct ps_module_text 
     ensure(d != NULL);
     d->number = number;
     d->flags = d->flag;
-    d->scratch_floats = 600;
+    d->answers = &d->answer;
+    d->scratch_floats = number == 0 ? 600 : 24000;
     d->scratch = fake_alloc(d, d->scratch_floats * sizeof *d->scratch);
     *out = d;
     return PS_MODULE_OK;

@@ -39,6 +39,12 @@ START_TEST(the_kernels_of_the_cuda_module_conform)
 }
 END_TEST
 
+START_TEST(the_kernels_conform_where_memory_is_enough_for_more_at_once)
+{
+    conformance_conforms(open_fake("cuda:1"), (size_t)_i);
+}
+END_TEST
+
 /* ---- A GPU ---- */
 
 /* Whether there is one; prints a note when there is none. */
@@ -201,6 +207,7 @@ make_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, the_cpu_conforms, 0, rows);
     tcase_add_loop_test(tc, the_kernels_of_the_cuda_module_conform, 0, rows);
+    tcase_add_loop_test(tc, the_kernels_conform_where_memory_is_enough_for_more_at_once, 0, rows);
     tcase_add_loop_test(tc, a_gpu_conforms_where_there_is_one, 0, rows);
     tcase_add_loop_test(tc, the_table_notices_every_result_that_is_a_little_off, 0, rows);
     tcase_add_loop_test(tc, the_table_notices_every_operation_that_does_nothing, 0, (int)ARRAY_LEN(operations));

@@ -1,0 +1,212 @@
+/* Kernels of sums over many numbers, in levels: each adds up runs, of a fixed length, of what the level before left, so
+ * that every level has work for many threads and the order is the same every time. */
+#ifndef CLIENT_DEVICE_CUDA_SUMS_H
+#define CLIENT_DEVICE_CUDA_SUMS_H
+
+#include "client/device/cuda/elements.h"
+
+#define SUM_RUN ((size_t)512)
+
+/* Where last levels leave what the host reads when it has waited. */
+struct sum_answers {
+    uint64_t equal;
+    double squares;
+};
+
+/* ---- Columns: a sum over rows is made of sums over runs of rows ---- */
+
+/* Element i is column i % n of run i / n. dy: [rows, n]; part: [runs, n]. With x, the sums are of dy times the
+ * normalized x: layer norm's gamma; plain: [runs, n] of dy as it is besides, its beta. */
+struct column_part_args {
+    size_t rows, n, run;
+    const float *dy;
+    const float *x, *mean, *rstd; /* x NULL: 1 */
+    float *part, *plain;          /* plain may be NULL */
+};
+
+KERNEL_ELEMENT(column_part)
+{
+    size_t number = i, column = split(&number, k->n), first = number * k->run;
+    size_t end = k->rows - first < k->run ? k->rows : first + k->run;
+    const float *dy = k->dy + column;
+    float sum = 0, plain = 0;
+
+    if (k->x == NULL) {
+        for (size_t r = first; r < end; r++)
+            sum += dy[r * k->n];
+    } else {
+        for (size_t r = first; r < end; r++) {
+            float g = dy[r * k->n];
+
+            sum += g * ((k->x[r * k->n + column] - k->mean[r]) * k->rstd[r]);
+            plain += g;
+        }
+    }
+    k->part[i] = sum;
+    if (k->plain != NULL)
+        k->plain[i] = plain;
+}
+
+/* sum: [n], of the runs' parts. */
+struct column_sum_args {
+    size_t runs, n;
+    const float *part;
+    float *sum;
+};
+
+KERNEL_ELEMENT(column_sum)
+{
+    double sum = 0;
+
+    for (size_t r = 0; r < k->runs; r++)
+        sum += (double)k->part[r * k->n + i];
+    k->sum[i] = (float)sum;
+}
+
+/* All of it at once, where there are few rows: row i is column i of x: [rows, n]. */
+struct column_whole_args {
+    size_t rows, n;
+    const float *x;
+    float *sum;
+};
+
+KERNEL_ROW(column_whole)
+{
+    LANES_HAVE(float, of_lane);
+    float sum;
+
+    EACH_LANE
+    {
+        for (size_t r = lane; r < k->rows; r += LANES)
+            LANE(of_lane) += k->x[r * k->n + i];
+    }
+    sum = lanes_sum(of_lane);
+    EACH_LANE
+    {
+        if (lane == 0)
+            k->sum[i] = sum;
+    }
+}
+
+/* ---- Over everything: row i of a first level adds up quads i * LANES + lane, (i + parts) * LANES + lane ... ---- */
+
+struct equal_parts_args {
+    size_t n, parts;
+    const uint32_t *a, *b;
+    uint64_t *part;
+};
+
+EVERYWHERE uint64_t
+quads_equal(const uint32_t *a, const uint32_t *b, size_t i, size_t n)
+{
+    struct quad_words of_a = quad_words_load(a, i, n), of_b = quad_words_load(b, i, n);
+    uint64_t count = 0;
+
+    EACH_OF_QUAD
+    {
+        count += 4 * i + e < n && of_a.of[e] == of_b.of[e];
+    }
+    return count;
+}
+
+KERNEL_ROW(equal_parts)
+{
+    LANES_HAVE(uint64_t, of_lane);
+    uint64_t sum;
+
+    EACH_LANE
+    {
+        for (size_t at = i * LANES + lane; at < QUADS(k->n); at += k->parts * LANES)
+            LANE(of_lane) += quads_equal(k->a, k->b, at, k->n);
+    }
+    sum = lanes_sum_count(of_lane);
+    EACH_LANE
+    {
+        if (lane == 0)
+            k->part[i] = sum;
+    }
+}
+
+/* Of the levels after it, row i is the sum of run i of SUM_RUN parts. */
+struct equal_sum_args {
+    size_t parts;
+    const uint64_t *part;
+    uint64_t *sum;
+};
+
+KERNEL_ROW(equal_sum)
+{
+    size_t first = i * SUM_RUN, end = k->parts - first < SUM_RUN ? k->parts : first + SUM_RUN;
+    LANES_HAVE(uint64_t, of_lane);
+    uint64_t sum;
+
+    EACH_LANE
+    {
+        for (size_t c = first + lane; c < end; c += LANES)
+            LANE(of_lane) += k->part[c];
+    }
+    sum = lanes_sum_count(of_lane);
+    EACH_LANE
+    {
+        if (lane == 0)
+            k->sum[i] = sum;
+    }
+}
+
+struct square_parts_args {
+    size_t n, parts;
+    const float *x;
+    double *part;
+};
+
+KERNEL_ROW(square_parts)
+{
+    LANES_HAVE(double, of_lane);
+    double sum;
+
+    EACH_LANE
+    {
+        for (size_t at = i * LANES + lane; at < QUADS(k->n); at += k->parts * LANES) {
+            struct quad q = quad_load(k->x, at, k->n);
+
+            EACH_OF_QUAD
+            {
+                LANE(of_lane) += (double)q.of[e] * (double)q.of[e];
+            }
+        }
+    }
+    sum = lanes_sum_double(of_lane);
+    EACH_LANE
+    {
+        if (lane == 0)
+            k->part[i] = sum;
+    }
+}
+
+/* Of the levels after it, row i is the sum of run i of SUM_RUN parts. */
+struct square_sum_args {
+    size_t parts;
+    const double *part;
+    double *sum;
+};
+
+KERNEL_ROW(square_sum)
+{
+    size_t first = i * SUM_RUN, end = k->parts - first < SUM_RUN ? k->parts : first + SUM_RUN;
+    LANES_HAVE(double, of_lane);
+    double sum;
+
+    EACH_LANE
+    {
+        for (size_t c = first + lane; c < end; c += LANES)
+            LANE(of_lane) += k->part[c];
+    }
+    sum = lanes_sum_double(of_lane);
+    EACH_LANE
+    {
+        if (lane == 0)
+            k->sum[i] = sum;
+    }
+}
+
+#endif
