@@ -177,18 +177,14 @@ half_run(const struct codec_kernels *k, enum ps_compress_kind kind, size_t n, co
 {
     float within[CODEC_RUN];
 
-    if (kind == PS_COMPRESS_BFLOAT16) {
-        bfloat_from_floats(n, e, out);
-        return;
-    }
-    k->limit(n, e, HALF_MOST, within);
-    half_from_floats(n, within, out);
+    k->limit(n, e, kind == PS_COMPRESS_BFLOAT16 ? INFINITY : HALF_MOST, within);
+    (kind == PS_COMPRESS_BFLOAT16 ? bfloat_from_floats : half_from_floats)(n, within, out);
 }
 
 static float
 int8_run(const struct codec_kernels *k, size_t n, const float *e, int8_t *out)
 {
-    float scale = k->largest(n, e) / 127;
+    float scale = half_one_nan(k->largest(n, e) / 127);
 
     if (scale > 0)
         k->quantize(n, e, scale, out);
@@ -303,6 +299,7 @@ static size_t
 top_k_encode(const struct ps_compress *how, size_t n, const float *gradient, const float *residual, float *left,
              void *out)
 {
+    const struct codec_kernels *k = kernels_chosen();
     const float *e = left != NULL ? left : gradient;
     uint32_t *index = (uint32_t *)out + 1, count;
     float *value;
@@ -311,15 +308,17 @@ top_k_encode(const struct ps_compress *how, size_t n, const float *gradient, con
         size_t len = MIN(n - i, (size_t)CODEC_RUN);
         float room[CODEC_RUN];
 
-        memcpy(left + i,
-               codec_add_residual(kernels_chosen(), len, gradient + i, residual != NULL ? residual + i : NULL, room),
-               len * sizeof *room);
+        if (residual != NULL)
+            k->feed(len, gradient + i, residual + i, room);
+        else
+            k->limit(len, gradient + i, INFINITY, room);
+        memcpy(left + i, room, len * sizeof *room); /* left may be the residual */
     }
     count = codec_pick_largest(n, e, codec_top_k_max(how, n), index);
     memcpy(out, &count, sizeof count);
     value = (float *)(index + count);
     for (uint32_t i = 0; i < count; i++) {
-        value[i] = e[index[i]];
+        value[i] = half_one_nan(e[index[i]]);
         if (left != NULL)
             left[index[i]] = 0;
     }

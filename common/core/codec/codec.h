@@ -5,6 +5,9 @@
  * minus the value that the other side decodes. Both are exact but for float32's own rounding of the sum, so the sum of
  * all that was decoded and of the residual is the sum of all gradients. Sums are kept within 2^127.
  *
+ * NaN: every one in an encoding and in a residual has the same bits, those of HALF_NAN (half.h), whichever NaNs it was
+ * made of and on whichever processor. A run of PS_COMPRESS_INT8 with one has it as its scale.
+ *
  * An encoding of n elements is a multiple of 4 bytes, to be put at one: several stand one behind the other. Padding
  * bytes at its end are 0 and are not read. n < 2^32. */
 #ifndef COMMON_CORE_CODEC_CODEC_H

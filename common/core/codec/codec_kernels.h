@@ -24,28 +24,28 @@ static void
 codec_add(size_t n, const float *restrict gradient, const float *restrict residual, float *restrict e)
 {
     for (size_t i = 0; i < n; i++)
-        e[i] = codec_clamp(gradient[i] + residual[i], 0x1p127f);
+        e[i] = half_one_nan(codec_clamp(gradient[i] + residual[i], 0x1p127f));
 }
 
 static void
 codec_limit(size_t n, const float *restrict x, float most, float *restrict y)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = codec_clamp(x[i], most);
+        y[i] = half_one_nan(codec_clamp(x[i], most));
 }
 
 static void
 codec_residual(size_t n, const float *restrict e, const float *restrict decoded, float *restrict residual)
 {
     for (size_t i = 0; i < n; i++)
-        residual[i] = e[i] - decoded[i];
+        residual[i] = half_one_nan(e[i] - decoded[i]);
 }
 
 static void
 codec_undo_residual(size_t n, const float *restrict decoded, const float *restrict gradient, float *restrict residual)
 {
     for (size_t i = 0; i < n; i++)
-        residual[i] = codec_clamp(residual[i] + (decoded[i] - gradient[i]), 0x1p127f);
+        residual[i] = half_one_nan(codec_clamp(residual[i] + (decoded[i] - gradient[i]), 0x1p127f));
 }
 
 /* Magnitudes compare as their bits do. */
@@ -99,6 +99,12 @@ lanes_within(floats x, float most)
     return (floats)choose((words)(x < -high), (words)-high, (words)x);
 }
 
+KERNEL_INLINE floats
+lanes_one_nan(floats x)
+{
+    return (floats)choose((words)(x == x), (words)x, HALF_NAN - (words){0});
+}
+
 /* The residual of a model lies in no near cache: it is asked for some lines ahead. (Past its end that does nothing.) */
 #define FEED_AHEAD 512
 
@@ -106,7 +112,8 @@ KERNEL_INLINE floats
 lanes_feed(const float *gradient, const float *residual)
 {
     __builtin_prefetch(residual + FEED_AHEAD);
-    return lanes_within(*(const floats_anywhere *)gradient + *(const floats_anywhere *)residual, 0x1p127f);
+    return lanes_one_nan(
+        lanes_within(*(const floats_anywhere *)gradient + *(const floats_anywhere *)residual, 0x1p127f));
 }
 
 static void
@@ -118,13 +125,13 @@ half_encode(size_t n, const float *gradient, const float *residual, float *left,
         floats e = lanes_feed(gradient + i, residual + i);
 
         half_store(h + i, lanes_within(e, HALF_MOST));
-        *(floats_anywhere *)(left + i) = e - half_load(h + i);
+        *(floats_anywhere *)(left + i) = lanes_one_nan(e - half_load(h + i));
     }
     for (; i < n; i++) {
-        float e = codec_clamp(gradient[i] + residual[i], 0x1p127f);
+        float e = half_one_nan(codec_clamp(gradient[i] + residual[i], 0x1p127f));
 
         h[i] = half_from_float(codec_clamp(e, HALF_MOST));
-        left[i] = e - half_to_float(h[i]);
+        left[i] = half_one_nan(e - half_to_float(h[i]));
     }
 }
 
@@ -137,13 +144,13 @@ bfloat_encode(size_t n, const float *gradient, const float *residual, float *lef
         floats e = lanes_feed(gradient + i, residual + i);
 
         bfloat_store(h + i, e);
-        *(floats_anywhere *)(left + i) = e - bfloat_load(h + i);
+        *(floats_anywhere *)(left + i) = lanes_one_nan(e - bfloat_load(h + i));
     }
     for (; i < n; i++) {
-        float e = codec_clamp(gradient[i] + residual[i], 0x1p127f);
+        float e = half_one_nan(codec_clamp(gradient[i] + residual[i], 0x1p127f));
 
         h[i] = bfloat_from_float(e);
-        left[i] = e - bfloat_to_float(h[i]);
+        left[i] = half_one_nan(e - bfloat_to_float(h[i]));
     }
 }
 

@@ -42,6 +42,16 @@ half_float(uint32_t bits)
     return x;
 }
 
+/* The one NaN that encodings of gradients and their residuals hold: quiet, positive, without a payload. As float16 it
+ * is 0x7e00, as bfloat16 0x7fc0. What a sum of NaNs is differs from processor to processor. */
+#define HALF_NAN 0x7fc00000u
+
+static inline float
+half_one_nan(float x)
+{
+    return x == x ? x : half_float(HALF_NAN);
+}
+
 /* Below 2^-14: in units of the least subnormal, 2^-24. */
 static inline uint32_t
 half_subnormal(uint32_t size)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/core/codec/codec_isa.h"
+#include "common/core/codec/half.h"
 #include "tests/unit/kits/check_main.h"
 
 #define N_MAX 70001
@@ -227,6 +228,58 @@ END_TEST
 
 /* Three gradients, of which the second is taken back when the third has been encoded: the residual then makes up for
  * the first and the third alone. */
+static void
+draw_not_finite(struct test_rng *r, size_t n, float *x)
+{
+    codec_draw(r, n, x);
+    for (size_t i = 0; i < n; i++)
+        if (test_below(r, 5) == 0)
+            x[i] = half_float((uint32_t)test_below(r, 2) << 31 | 0x7f800000 |
+                              (test_below(r, 3) == 0 ? 0 : (uint32_t)test_below(r, 0x800000)));
+}
+
+/* [n] of float32, or of the upper bits of one. */
+static void
+hold_one_nan(const char *where, size_t n, const float *x)
+{
+    for (size_t i = 0; i < n; i++)
+        HOLD(x[i] == x[i] || half_bits(x[i]) == HALF_NAN, "%s, %zu: 0x%08x", where, i, half_bits(x[i]));
+}
+
+START_TEST(every_nan_is_encoded_as_one_on_each_instruction_set)
+{
+    static float left[N_MAX], left_there[N_MAX];
+    static uint8_t there[8 * N_MAX + 8] __attribute__((aligned(8)));
+    struct test_rng r = {test_seed()};
+
+    for (size_t c = 0; c < ARRAY_LEN(codecs); c++)
+        for (size_t l = 0; l + 1 < ARRAY_LEN(lengths); l++)
+            for (int with = 0; with < 2; with++) {
+                size_t n = lengths[l], bytes;
+
+                draw_not_finite(&r, n, gradient);
+                draw_not_finite(&r, n, residual);
+                codec_use(ISA_PLAIN);
+                bytes = codec_encode_apart(&codecs[c], n, gradient, with ? residual : NULL, left, encoding);
+                hold_one_nan("left", n, left);
+                codec_decode(codecs[c].kind, n, encoding, decoded);
+                if (codecs[c].kind != PS_COMPRESS_INT8)
+                    hold_one_nan("decoded", n, decoded);
+                else
+                    hold_one_nan("scale", (n + CODEC_RUN - 1) / CODEC_RUN, (const float *)(const void *)encoding);
+                for (int isa = ISA_PLAIN + 1; isa < ISA_COUNT; isa++) {
+                    if (!isa_supported((enum isa)isa))
+                        continue;
+                    codec_use((enum isa)isa);
+                    HOLD(codec_encode_apart(&codecs[c], n, gradient, with ? residual : NULL, left_there, there) ==
+                                 bytes &&
+                             memcmp(there, encoding, bytes) == 0 && memcmp(left_there, left, n * sizeof *left) == 0,
+                         "codec %zu, %zu elements, isa %d: other bytes", c, n, isa);
+                }
+            }
+}
+END_TEST
+
 START_TEST(a_gradient_that_is_taken_back_was_never_there)
 {
     static uint8_t second[sizeof encoding] __attribute__((aligned(8)));
@@ -465,6 +518,7 @@ codec_suite(void)
     tcase_add_test(t, top_k_takes_the_largest_and_of_equal_ones_the_first);
     tcase_add_test(t, top_k_tells_neighbours_apart);
     tcase_add_test(t, each_instruction_set_makes_the_same_bytes);
+    tcase_add_test(t, every_nan_is_encoded_as_one_on_each_instruction_set);
     tcase_add_test(t, a_gradient_that_is_taken_back_was_never_there);
     tcase_add_test(t, a_steady_gradient_arrives_whole);
     tcase_add_test(t, what_is_too_large_is_cut_off_and_comes_later);
