@@ -99,6 +99,9 @@ ok $? "variables --top shows the largest"
 psctl variables --variables dense0/wieghts
 [ "$status" -eq 3 ] && says err 'no variable has a name that fits "dense0/wieghts"; psctl variables lists those that there are; did you mean dense0/weights?'
 ok $? "a pattern that names nothing is refused, with the variable that was meant"
+psctl variables --watch 0.2 --variables dense0/wieghts
+[ "$status" -eq 3 ] && says err 'did you mean dense0/weights?'
+ok $? "to be watched, too"
 psctl variables --job digits --variables 'x*' --json
 [ "$status" -eq 3 ] && says err 'no variable of job "digits" has a name that fits "x\*"' && says out '"code": "NOT_FOUND"'
 ok $? "in JSON, too"

@@ -129,6 +129,23 @@ psctl_query_draw(void *arg, const struct answer_sample *before, const struct ans
     psctl_query_show(look->psctl, look->kind, before, now, page);
 }
 
+/* What is to be watched is there. Shards that do not answer are shown as such. */
+static bool
+psctl_query_names(const struct psctl *p, enum view_kind kind, const struct shard_question *question, struct ps_error *e)
+{
+    uint32_t n = ps_cluster_shards(p->cluster);
+    struct shard_answer *answers;
+    bool found;
+
+    if (p->settings.variables == NULL)
+        return true;
+    if (query_all_shards(p->cluster, 0, n, question, &answers, e) != PS_OK)
+        return false;
+    found = psctl_query_found(p, kind, answers, n, e);
+    answers_free(answers, n);
+    return found;
+}
+
 static int
 psctl_query_again(const struct psctl *p, enum view_kind kind, const struct shard_question *question)
 {
@@ -147,6 +164,8 @@ psctl_query_again(const struct psctl *p, enum view_kind kind, const struct shard
     struct ps_error e;
     enum ps_err err;
 
+    if (!psctl_query_names(p, kind, question, &e))
+        return psctl_failed(&e);
     snprintf(title, sizeof title, "psctl %s", render_name(kind));
     err = watch_run(&watch, &last, &e);
     answers_free(last.answers, last.n);

@@ -39,6 +39,12 @@ wire_type_name(enum msg_type type)
     return row != NULL ? row->name : "unknown message";
 }
 
+const char *
+wire_type_article(enum msg_type type)
+{
+    return strchr("aeiou", wire_type_name(type)[0]) != NULL ? "an" : "a";
+}
+
 /* ---- Decoding ---- */
 
 static enum ps_err
@@ -47,8 +53,8 @@ wire_head_check(const struct wire_row *row, const struct frame_head *head, struc
     if (row == NULL)
         return ps_fail(e, PS_ERR_PROTOCOL, "message type %u is not known", head->type);
     if (head->payload_len > 0 && !row->payload)
-        return ps_fail(e, PS_ERR_PROTOCOL, "a %s may not carry a payload, this one has %llu bytes", row->name,
-                       (unsigned long long)head->payload_len);
+        return ps_fail(e, PS_ERR_PROTOCOL, "%s %s may not carry a payload, this one has %llu bytes",
+                       wire_type_article((enum msg_type)head->type), row->name, (unsigned long long)head->payload_len);
     if (head->request == 0 && row->request)
         return ps_fail(e, PS_ERR_INVALID, "%s: the request id is 0", row->name);
     return PS_OK;

@@ -86,8 +86,11 @@ void *wire_copy(const ProtobufCMessage *message);
 /* The messages of a step, which are not searched for bytes 0 in texts: they have no texts. */
 bool wire_is_of_numbers(enum msg_type type);
 
-/* "push"; "message 77" for a number that is not known. */
+/* "push"; "unknown message" for a number that is not known. */
 const char *wire_type_name(enum msg_type type);
+
+/* "a" or "an", as that name has it. */
+const char *wire_type_article(enum msg_type type);
 
 /* Beside the rules of all names: a variable may not have the one that has another meaning in a checkpoint's files.
  * PS_ERR_INVALID. */

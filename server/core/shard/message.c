@@ -372,8 +372,8 @@ message_check_state(const struct connection *c, const struct frame_head *head, s
 
     if (row != NULL && row->handle != NULL && (row->states & IN(c->state)) != 0)
         return PS_OK;
-    return ps_fail(e, PS_ERR_PROTOCOL, "a %s is not allowed %s", wire_type_name((enum msg_type)head->type),
-                   state_names[c->state]);
+    return ps_fail(e, PS_ERR_PROTOCOL, "%s %s is not allowed %s", wire_type_article((enum msg_type)head->type),
+                   wire_type_name((enum msg_type)head->type), state_names[c->state]);
 }
 
 static bool
@@ -403,11 +403,13 @@ message_check_head(const struct connection *c, const struct frame_head *head, en
         return ps_fail(e, PS_ERR_DENIED, "%s", text);
     }
     if (!row->payload && head->payload_len > 0)
-        return ps_fail(e, PS_ERR_PROTOCOL, "a %s has no payload, and this one would have %" PRIu64 " bytes",
-                       wire_type_name((enum msg_type)head->type), head->payload_len);
+        return ps_fail(e, PS_ERR_PROTOCOL, "%s %s has no payload, and this one would have %" PRIu64 " bytes",
+                       wire_type_article((enum msg_type)head->type), wire_type_name((enum msg_type)head->type),
+                       head->payload_len);
     if (head->meta_len > meta_max)
-        return ps_fail(e, PS_ERR_PROTOCOL, "a %s %s with %u bytes of metadata; the limit is %u",
-                       wire_type_name((enum msg_type)head->type), state_names[c->state], head->meta_len, meta_max);
+        return ps_fail(e, PS_ERR_PROTOCOL, "%s %s %s with %u bytes of metadata; the limit is %u",
+                       wire_type_article((enum msg_type)head->type), wire_type_name((enum msg_type)head->type),
+                       state_names[c->state], head->meta_len, meta_max);
     return PS_OK;
 }
 

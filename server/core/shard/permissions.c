@@ -26,7 +26,7 @@ permissions_of(unsigned type)
 void
 permissions_refusal(unsigned type, enum role has, enum role takes, char *out, size_t size)
 {
-    snprintf(out, size, "a %s%s takes role %s, and this connection has role %s: use a token that has it",
-             wire_type_name((enum msg_type)type), type == MSG_HELLO ? " of a worker" : "", role_name(takes),
-             role_name(has));
+    snprintf(out, size, "%s %s%s takes role %s, and this connection has role %s: use a token that has it",
+             wire_type_article((enum msg_type)type), wire_type_name((enum msg_type)type),
+             type == MSG_HELLO ? " of a worker" : "", role_name(takes), role_name(has));
 }

@@ -67,6 +67,7 @@ START_TEST(what_may_not_is_refused_with_a_sentence)
         {NEWCOMER, ROLE_TRAIN, MSG_HELLO, 8, 4, PS_ERR_PROTOCOL, "a hello has no payload"},
         {OBSERVER, ROLE_READ, MSG_PUSH, 8, FRAME_PAYLOAD_MAX, PS_ERR_PROTOCOL, "not allowed from an observer"},
         {OBSERVER, ROLE_TRAIN, MSG_SET, 8, 0, PS_ERR_DENIED, "a set takes role admin"},
+        {OBSERVER, ROLE_TRAIN, MSG_EVICT, 8, 0, PS_ERR_DENIED, "an evict takes role admin"},
         {OBSERVER, ROLE_READ, MSG_PULL, 8, 4, PS_ERR_PROTOCOL,
          "a pull has no payload, and this one would have 4 bytes"},
         {WORKER, ROLE_READ, MSG_PUSH, 8, FRAME_PAYLOAD_MAX, PS_ERR_DENIED, "a push takes role train"},
