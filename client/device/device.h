@@ -75,6 +75,11 @@ struct device_ops {
     enum ps_err (*count_equal)(ps_device *d, size_t n, const uint32_t *a, const uint32_t *b, size_t *count,
                                struct ps_error *e);
 
+    /* How many of a: [n] equal those of b, and the sum of losses: [n]; end waits for the start that came last. NULL,
+     * both, where count_equal() and losses in host memory do as well. */
+    void (*tally_start)(ps_device *d, size_t n, const uint32_t *a, const uint32_t *b, const float *losses);
+    enum ps_err (*tally_end)(ps_device *d, size_t *count, double *loss, struct ps_error *e);
+
     const struct device_gang_kind *gang; /* how replicas on such devices reduce; NULL: they cannot */
 
     /* Host memory that copies beside the operations can use, and these copies: device_staging.h. NULL, all of them,

@@ -24,6 +24,12 @@ struct cuda_device {
     const struct ps_device_module *module;
     struct ps_module_device *own;
     struct staging *staging;
+    uint64_t calls; /* of the module, so far */
+    struct {
+        uint64_t at; /* calls when it was started; what was called later may have changed x */
+        size_t n;
+        const float *x; /* NULL: none was */
+    } norm;
     char name[24];
 };
 
@@ -31,6 +37,14 @@ static struct cuda_device *
 cuda_of(ps_device *d)
 {
     return CONTAINER_OF(d, struct cuda_device, base);
+}
+
+/* For a call of the module. */
+static struct cuda_device *
+cuda_called(ps_device *d)
+{
+    cuda_of(d)->calls++;
+    return cuda_of(d);
 }
 
 static enum ps_err
@@ -50,14 +64,14 @@ result_of(const char *name, enum ps_module_result result, const struct ps_module
 /* A call of the module that returns a result. */
 #define CALL(d, e, function, ...)                                                                                      \
     ({                                                                                                                 \
-        struct cuda_device *c_ = cuda_of(d);                                                                           \
+        struct cuda_device *c_ = cuda_called(d);                                                                       \
         struct ps_module_text why_ = {""};                                                                             \
                                                                                                                        \
         result_of(c_->name, c_->module->function(__VA_ARGS__, &why_), &why_, e);                                       \
     })
 
 /* One that does not. */
-#define RUN(d, function, ...) cuda_of(d)->module->function(cuda_of(d)->own, __VA_ARGS__)
+#define RUN(d, function, ...) cuda_called(d)->module->function(cuda_of(d)->own, __VA_ARGS__)
 
 /* ---- Memory and copies ---- */
 
@@ -208,7 +222,7 @@ pool2d_of(const struct ps_pool2d *p)
 #define FORWARD(name, arguments, ...)                                                                                  \
     static void cuda_##name(ps_device *d, __VA_ARGS__)                                                                 \
     {                                                                                                                  \
-        struct ps_module_device *own = cuda_of(d)->own;                                                                \
+        struct ps_module_device *own = cuda_called(d)->own;                                                            \
                                                                                                                        \
         cuda_of(d)->module->name arguments;                                                                            \
     }
@@ -280,10 +294,43 @@ cuda_fill(ps_device *d, size_t n, float value, float *x)
     RUN(d, fill, n, value, x);
 }
 
+static void
+cuda_square_sum_start(ps_device *d, size_t n, const float *x)
+{
+    struct cuda_device *c = cuda_called(d);
+
+    c->module->square_sum_start(c->own, n, x);
+    c->norm.n = n;
+    c->norm.x = x;
+    c->norm.at = c->calls;
+}
+
 static enum ps_err
 cuda_square_sum(ps_device *d, size_t n, const float *x, double *sum, struct ps_error *e)
 {
-    return CALL(d, e, square_sum, cuda_of(d)->own, n, x, sum);
+    struct cuda_device *c = cuda_of(d);
+
+    if (c->norm.x != x || c->norm.n != n || c->norm.at != c->calls)
+        cuda_square_sum_start(d, n, x);
+    c->norm.x = NULL;
+    return CALL(d, e, square_sum_end, c->own, sum);
+}
+
+/* ---- The result of a batch ---- */
+
+static void
+cuda_tally_start(ps_device *d, size_t n, const uint32_t *a, const uint32_t *b, const float *losses)
+{
+    RUN(d, tally_start, n, a, b, losses);
+}
+
+static enum ps_err
+cuda_tally_end(ps_device *d, size_t *count, double *loss, struct ps_error *e)
+{
+    struct cuda_device *c = cuda_of(d);
+    struct ps_module_text why = {""};
+
+    return result_of(c->name, c->module->tally_end(c->own, count, loss, &why), &why, e); /* changes no x */
 }
 
 static void
@@ -302,7 +349,8 @@ cuda_update(ps_device *d, enum ps_optimizer_kind kind, const struct optimizer_st
     RUN(d, update, (unsigned)kind, &s, n, gradient, arrays->weights, arrays->slot);
 }
 
-static const struct device_optimizer_kind cuda_optimizer = {cuda_fill, cuda_square_sum, cuda_update};
+static const struct device_optimizer_kind cuda_optimizer = {cuda_fill, cuda_square_sum_start, cuda_square_sum,
+                                                            cuda_update};
 
 /* ---- Gangs ---- */
 
@@ -346,6 +394,13 @@ cuda_gang_close(void *state)
     free(g);
 }
 
+static void
+gang_called(struct cuda_gang *g)
+{
+    for (size_t i = 0; i < g->n; i++)
+        g->device[i]->calls++;
+}
+
 /* The cause: the first device that fails when it is asked alone; without one the error of all together. */
 static enum ps_err
 gang_result(const struct cuda_gang *g, enum ps_module_result result, const struct ps_module_text *why,
@@ -368,6 +423,7 @@ cuda_gang_all_reduce(void *state, size_t n, float *const tensors[], size_t eleme
     struct ps_module_text why = {""};
     float divisor = op == DEVICE_GANG_MEAN ? (float)n : 1;
 
+    gang_called(g);
     return gang_result(g, g->module->gang_sum(g->own, tensors, elements, divisor, &why), &why, e);
 }
 
@@ -378,6 +434,7 @@ cuda_gang_broadcast(void *state, size_t n, float *const tensors[], size_t elemen
     struct ps_module_text why = {""};
 
     (void)n;
+    gang_called(g);
     return gang_result(g, g->module->gang_broadcast(g->own, tensors, elements, root, &why), &why, e);
 }
 
@@ -399,6 +456,7 @@ struct cuda_team {
         struct cuda_team *t_ = (t);                                                                                    \
         struct ps_module_text why_ = {""};                                                                             \
                                                                                                                        \
+        t_->device->calls++;                                                                                           \
         result_of(t_->device->name, t_->device->module->function(t_->own, __VA_ARGS__, &why_), &why_, e);              \
     })
 
@@ -475,6 +533,8 @@ static const struct device_ops cuda_ops = {
     .download = cuda_download,
     .finish = cuda_finish,
     DEVICE_COMPUTE_OPS(CUDA_OP_ENTRY).count_equal = cuda_count_equal,
+    .tally_start = cuda_tally_start,
+    .tally_end = cuda_tally_end,
     .gang = &cuda_gang,
     .alloc_host = cuda_alloc_host,
     .free_host = cuda_free_host,

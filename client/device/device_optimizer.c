@@ -27,6 +27,13 @@ device_optimizer_start(ps_device *d, const struct ps_optimizer *o, size_t n, con
     return PS_OK;
 }
 
+void
+device_norm_start(ps_device *d, size_t n, const float *x)
+{
+    if (n > 0 && d->ops->optimizer != NULL && d->ops->optimizer->square_sum_start != NULL)
+        d->ops->optimizer->square_sum_start(d, n, x);
+}
+
 enum ps_err
 device_norm(ps_device *d, size_t n, const float *x, double *norm, struct ps_error *e)
 {
@@ -92,4 +99,4 @@ cpu_update(ps_device *d, enum ps_optimizer_kind kind, const struct optimizer_ste
     (void)optimizer_kernels_chosen()->update[kind](step, n, gradient, arrays, arrays, false);
 }
 
-const struct device_optimizer_kind device_optimizer_cpu = {cpu_fill, cpu_square_sum, cpu_update};
+const struct device_optimizer_kind device_optimizer_cpu = {cpu_fill, NULL, cpu_square_sum, cpu_update};

@@ -30,6 +30,10 @@ enum ps_err device_optimizer_apply(ps_device *d, const struct ps_optimizer *o, c
                                    const float *gradient, const struct optimizer_arrays *arrays,
                                    struct ps_error *e) PS_MUST_USE;
 
+/* A device_norm() of the same will follow: begin it now, so that it costs no wait of its own when something else was
+ * waited for meanwhile. Only a hint: a device whose operations are called in between computes it anew. */
+void device_norm_start(ps_device *d, size_t n, const float *x);
+
 /* The L2 norm of x: [n], in double; waits. On a GPU in another order of adding than on the CPU. */
 enum ps_err device_norm(ps_device *d, size_t n, const float *x, double *norm, struct ps_error *e) PS_MUST_USE;
 
@@ -39,6 +43,7 @@ struct optimizer_step;
 
 struct device_optimizer_kind {
     void (*fill)(ps_device *d, size_t n, float value, float *x);
+    void (*square_sum_start)(ps_device *d, size_t n, const float *x); /* NULL: that is not worth while */
     enum ps_err (*square_sum)(ps_device *d, size_t n, const float *x, double *sum, struct ps_error *e);
     void (*update)(ps_device *d, enum ps_optimizer_kind kind, const struct optimizer_step *step, size_t n,
                    const float *gradient, const struct optimizer_arrays *arrays);

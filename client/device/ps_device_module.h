@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PS_DEVICE_MODULE_VERSION 4u
+#define PS_DEVICE_MODULE_VERSION 5u
 
 enum ps_module_result {
     PS_MODULE_OK = 0,
@@ -185,9 +185,12 @@ struct ps_device_module {
                    const float *gradient, float *weights, float *const slot[PS_MODULE_SLOTS_MAX]);
     /* Whether the gradients of all updates since the last call were finite; waits for them. */
     enum ps_module_result (*updates_finite)(PS_MODULE_DEVICE, int *finite, struct ps_module_text *why);
-    /* Sum of squares, in double; waits. */
-    enum ps_module_result (*square_sum)(PS_MODULE_DEVICE, size_t n, const float *x, double *sum,
-                                        struct ps_module_text *why);
+    /* Sum of squares, in double: of x as it is when its turn comes; end waits for the start that came last. */
+    void (*square_sum_start)(PS_MODULE_DEVICE, size_t n, const float *x);
+    enum ps_module_result (*square_sum_end)(PS_MODULE_DEVICE, double *sum, struct ps_module_text *why);
+    /* How many of a: [n] equal those of b, and the sum of losses: [n], in double. Likewise. */
+    void (*tally_start)(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *b, const float *losses);
+    enum ps_module_result (*tally_end)(PS_MODULE_DEVICE, size_t *count, double *loss, struct ps_module_text *why);
 
     /* ---- Replicas on several devices, of one process ---- */
 

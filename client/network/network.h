@@ -22,7 +22,9 @@ struct ps_network {
     struct layer_param *param[NETWORK_PARAMS_MAX];
     float *values[NETWORK_PARAMS_MAX];
     const float *gradients[NETWORK_PARAMS_MAX];
-    bool resides;                       /* network_reside() */
+    bool resides;         /* network_reside() */
+    const float *norm_of; /* network_expect_norm(); NULL: none */
+    size_t norm_elements;
     void (*ready)(void *arg, size_t i); /* ps_network_on_ready() */
     void *ready_arg;
 
@@ -52,5 +54,9 @@ enum ps_err network_init_params(ps_network *n, uint64_t seed, struct ps_error *e
  * freed, so ps_network_place() has been called and is called with other lists only from now on. Gradients are reported
  * (ps_network_on_ready()) once the call that computes them was made; ps_network_gradients() has those of the device. */
 void network_reside(ps_network *n, float *const *values, float *const *gradients);
+
+/* The norm of these gradients, [elements] of the device, will be asked for after each call that computes them: begin it
+ * while their losses are waited for (device_norm_start()). */
+void network_expect_norm(ps_network *n, size_t elements, const float *gradients);
 
 #endif

@@ -154,6 +154,13 @@ network_drop_param(ps_network *n, struct layer_param *p)
 }
 
 void
+network_expect_norm(ps_network *n, size_t elements, const float *gradients)
+{
+    n->norm_of = gradients;
+    n->norm_elements = elements;
+}
+
+void
 network_reside(ps_network *n, float *const *values, float *const *gradients)
 {
     ps_assert(!ps_device_is_host(n->device) && !n->resides);

@@ -3,6 +3,8 @@
  * Every pass is over at most rows_max rows; evaluate, predict and classify go through a larger batch in parts. */
 #include <string.h>
 
+#include "client/device/device.h"
+#include "client/device/device_optimizer.h"
 #include "client/device/device_staging.h"
 #include "client/network/network.h"
 
@@ -243,20 +245,44 @@ count_correct(ps_network *n, const struct ps_batch *b, const float *outputs, siz
     return err;
 }
 
-/* Adds this pass to *result. */
+/* How many are right, and the sum of the losses. */
 static enum ps_err
-network_collect(ps_network *n, const struct ps_batch *b, const float *outputs, struct ps_network_result *result,
-                struct ps_error *e)
+read_result(ps_network *n, const struct ps_batch *b, const float *outputs, size_t *correct, double *loss,
+            struct ps_error *e)
 {
-    size_t correct;
     enum ps_err err;
 
-    if ((err = count_correct(n, b, outputs, &correct, e)) != PS_OK)
+    *loss = 0;
+    if ((err = count_correct(n, b, outputs, correct, e)) != PS_OK)
         return err;
     if ((err = ps_device_download(n->device, n->host_losses, n->losses, b->rows * sizeof *n->losses, e)) != PS_OK)
         return err;
     for (size_t r = 0; r < b->rows; r++)
-        result->loss += (double)n->host_losses[r];
+        *loss += (double)n->host_losses[r];
+    return PS_OK;
+}
+
+/* Adds this pass to *result. Where a device counts and adds up itself, that is waited for once, together with the norm
+ * of the gradients. */
+static enum ps_err
+network_collect(ps_network *n, const struct ps_batch *b, const float *outputs, struct ps_network_result *result,
+                struct ps_error *e)
+{
+    const struct device_ops *ops = n->device->ops;
+    size_t correct;
+    double loss;
+    enum ps_err err;
+
+    if (n->loss == PS_LOSS_SOFTMAX && ops->tally_start != NULL && b->rows > 0) {
+        ops->tally_start(n->device, b->rows, n->best, n->wanted, n->losses);
+        if (n->norm_of != NULL)
+            device_norm_start(n->device, n->norm_elements, n->norm_of);
+        err = ops->tally_end(n->device, &correct, &loss, e);
+    } else
+        err = read_result(n, b, outputs, &correct, &loss, e);
+    if (err != PS_OK)
+        return err;
+    result->loss += loss;
     result->rows += b->rows;
     result->correct += correct;
     return PS_OK;
@@ -283,7 +309,10 @@ ps_network_gradient(ps_network *network, const struct ps_batch *batch, float sca
     network_compare(n, batch, outputs, scale, n->delta[0]);
     if ((err = network_backward(n, &pass, error)) == PS_OK)
         err = network_collect(n, batch, outputs, &got, error);
-    fetched = device_fetched(n->device, err == PS_OK ? error : NULL); /* nothing is on its way when this returns */
+    fetched =
+        network_params_stay(n)
+            ? PS_OK
+            : device_fetched(n->device, err == PS_OK ? error : NULL); /* nothing is on its way when this returns */
     if (err == PS_OK && result != NULL)
         *result = got;
     return err != PS_OK ? err : fetched;

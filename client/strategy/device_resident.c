@@ -17,7 +17,7 @@
 /* Memory of a replica's device: [elements] each. */
 struct device_resident_replica {
     ps_device *device;
-    float *values, *gradients, *slots; /* fused; values may be those of replica 0, slots NULL */
+    float *values, *gradients, *slots; /* fused, padding 0; values may be those of replica 0, slots NULL */
     float **value, **gradient;         /* [vars] into them */
 };
 
@@ -25,9 +25,10 @@ struct device_resident {
     struct device_gang *gang;
     struct device_resident_replica replica[PS_STRATEGY_REPLICAS_MAX];
     uint32_t replicas, updated; /* all; those that have slots, from the first one on */
-    uint64_t elements, slot_elements;
-    uint64_t *at, *slots_at; /* [vars]: where each begins in values and gradients; its slots, one behind the other */
-    float *base;             /* of replica 0's device, as its values; NULL: there is none */
+    uint64_t elements;
+    uint64_t *at;   /* [vars]: where each begins in values, gradients and each of the slots */
+    uint32_t slots; /* arrays of [elements] behind one another: as many as the optimizer with the most has */
+    float *base;    /* of replica 0's device, as its values; NULL: there is none */
     bool fetched, slots_fetched;
     struct ps_error torn; /* code PS_OK: not */
 };
@@ -103,7 +104,6 @@ device_resident_free(struct device_resident *m)
         free(r->gradient);
     }
     free(m->at);
-    free(m->slots_at);
     free(m);
 }
 
@@ -111,17 +111,15 @@ static enum ps_err
 lay_out(ps_strategy *s, struct device_resident *m, struct ps_error *e)
 {
     m->at = calloc(s->vars_len, sizeof *m->at);
-    m->slots_at = calloc(s->vars_len, sizeof *m->slots_at);
-    if (m->at == NULL || m->slots_at == NULL)
+    if (m->at == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a list of %zu variables", s->vars_len);
     for (size_t i = 0; i < s->vars_len; i++) {
         uint64_t elements = round_up(s->vars[i]->elements, TENSOR_ALIGN);
 
         m->at[i] = m->elements;
-        m->slots_at[i] = m->slot_elements;
         m->elements += elements;
         if (s->ops->traits & STRATEGY_SLOTS)
-            m->slot_elements += elements * s->copy[0].optimizer[i]->slots;
+            m->slots = MAX(m->slots, s->copy[0].optimizer[i]->slots);
     }
     return PS_OK;
 }
@@ -153,8 +151,8 @@ replica_alloc(const ps_strategy *s, struct device_resident *m, uint32_t k, struc
         err = alloc_floats(r->device, m->elements, &r->values, e);
     if (err == PS_OK)
         err = alloc_floats(r->device, m->elements, &r->gradients, e);
-    if (err == PS_OK && k < m->updated && m->slot_elements > 0)
-        err = alloc_floats(r->device, m->slot_elements, &r->slots, e);
+    if (err == PS_OK && k < m->updated && m->slots > 0)
+        err = alloc_floats(r->device, m->slots * m->elements, &r->slots, e);
     for (size_t i = 0; err == PS_OK && i < s->vars_len; i++) {
         r->value[i] = r->values + m->at[i];
         r->gradient[i] = r->gradients + m->at[i];
@@ -177,6 +175,8 @@ device_resident_alloc(ps_strategy *s, ps_network *const networks[], struct ps_er
         s->replica[k].seen.gradients = r->gradient;
         network_reside(networks[k], r->value, r->gradient);
     }
+    if (err == PS_OK && m->replicas == 1 && (s->ops->traits & STRATEGY_SLOTS))
+        network_expect_norm(networks[0], (size_t)m->elements, m->replica[0].gradients);
     return err;
 }
 
@@ -185,7 +185,7 @@ device_resident_alloc(ps_strategy *s, ps_network *const networks[], struct ps_er
 static float *
 slot_of(const ps_strategy *s, const struct device_resident_replica *r, size_t i, uint32_t slot)
 {
-    return r->slots + s->resident->slots_at[i] + slot * round_up(s->vars[i]->elements, TENSOR_ALIGN);
+    return r->slots + slot * s->resident->elements + s->resident->at[i];
 }
 
 static void
@@ -271,6 +271,8 @@ device_resident_reduce(ps_strategy *s, struct ps_error *e)
     struct device_resident *m = s->resident;
     float *tensors[PS_STRATEGY_REPLICAS_MAX];
 
+    if (m->replicas == 1)
+        return PS_OK;
     for (uint32_t k = 0; k < m->replicas; k++)
         tensors[k] = m->replica[k].gradients;
     return device_gang_all_reduce(m->gang, tensors, m->elements, DEVICE_GANG_SUM, e);
@@ -359,13 +361,35 @@ device_resident_apply(const struct device_resident_update *u, uint32_t k, size_t
     return err;
 }
 
+/* Whether one update serves both, with what lies between them: the same rule, numbers and count of updates. */
+static bool
+is_updated_alike(const struct device_resident_update *u, size_t i, size_t j)
+{
+    const struct local_optimizer *a = u->s->copy[0].optimizer[i], *b = u->s->copy[0].optimizer[j];
+
+    return memcmp(&a->optimizer, &b->optimizer, sizeof a->optimizer) == 0 && a->version == b->version &&
+           a->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
+}
+
+/* Variables lie one behind the other, and so do their slots: all that are updated alike are one update. */
 static void
 update_replica(void *arg, uint32_t k)
 {
     struct device_resident_update *u = arg;
+    const struct device_resident *m = u->s->resident;
+    size_t next;
 
-    for (size_t i = 0; k < u->s->resident->updated && u->err[k] == PS_OK && i < u->s->vars_len; i++)
-        u->err[k] = device_resident_apply(u, k, i, &u->error[k]);
+    for (size_t i = 0; k < m->updated && u->err[k] == PS_OK && i < u->s->vars_len; i = next) {
+        size_t last = i;
+
+        while (last + 1 < u->s->vars_len && is_updated_alike(u, i, last + 1))
+            last++;
+        next = last + 1;
+        if (last > i)
+            u->err[k] = apply_part(u, k, i, 0, m->at[last] + u->s->vars[last]->elements - m->at[i], &u->error[k]);
+        else
+            u->err[k] = device_resident_apply(u, k, i, &u->error[k]);
+    }
 }
 
 /* From the replica that made the update to those that only read. */

@@ -41,8 +41,7 @@ struct steps_bench {
     struct ps_batch batch;
     struct ps_optimizer adam;
     float *memory, *gradients; /* all of it; [elements] */
-    float *value[PARAMS_MAX], *gradient[PARAMS_MAX];
-    struct optimizer_arrays arrays[PARAMS_MAX];
+    struct optimizer_arrays arrays;
     size_t elements;
     uint64_t step;
 };
@@ -114,32 +113,27 @@ gradient_time(ps_device *d, const char *layers, size_t rows)
     return took;
 }
 
-/* ---- On the device, with Adam ---- */
+/* ---- On the device, with Adam, as client/strategy/device_resident.c does a step of one replica ---- */
 
 static void
 resident_step(void *arg)
 {
     struct steps_bench *b = arg;
+    struct device_update u = {.when = {.version = ++b->step}, .scale = 1};
     struct ps_network_result result;
     struct ps_error e;
     double norm;
 
-    b->step++;
     alone_must(ps_network_gradient(b->network, &b->batch, 1.0f / (float)b->batch.rows, b->step, &result, &e), &e);
     alone_must(device_norm(b->d, b->elements, b->gradients, &norm, &e), &e);
-    for (size_t i = 0; i < b->network->params; i++) {
-        struct device_update u = {{b->step, 0}, 1, false};
-
-        alone_must(device_optimizer_apply(b->d, &b->adam, &u, b->network->param[i]->elements, b->gradient[i],
-                                          &b->arrays[i], &e),
-                   &e);
-    }
+    alone_must(device_optimizer_apply(b->d, &b->adam, &u, b->elements, b->gradients, &b->arrays, &e), &e);
 }
 
-/* Values, gradients and two slots, fused. */
+/* Values, gradients and two slots, one behind the other. */
 static void
 steps_reside(struct steps_bench *b)
 {
+    float *value[PARAMS_MAX], *gradient[PARAMS_MAX];
     struct ps_error e;
     void *memory;
     size_t at = 0;
@@ -147,23 +141,23 @@ steps_reside(struct steps_bench *b)
     alone_must(ps_optimizer_by_name("adam", &b->adam, &e), &e);
     ps_assert(b->network->params <= PARAMS_MAX);
     for (size_t i = 0; i < b->network->params; i++)
-        b->elements += (b->network->param[i]->elements + STEP_FLOATS - 1) / STEP_FLOATS * STEP_FLOATS;
+        b->elements += round_up(b->network->param[i]->elements, STEP_FLOATS);
     alone_must(ps_device_alloc(b->d, 4 * b->elements * sizeof(float), &memory, &e), &e);
     b->memory = memory;
     b->gradients = b->memory + b->elements;
+    b->arrays = (struct optimizer_arrays){.weights = b->memory,
+                                          .slot = {b->gradients + b->elements, b->gradients + 2 * b->elements, NULL}};
+    alone_must(device_optimizer_start(b->d, &b->adam, b->elements, &b->arrays, &e), &e);
     for (size_t i = 0; i < b->network->params; i++) {
         const struct layer_param *p = b->network->param[i];
 
-        b->value[i] = b->memory + at;
-        b->gradient[i] = b->gradients + at;
-        b->arrays[i].weights = b->value[i];
-        b->arrays[i].slot[0] = b->gradients + b->elements + at;
-        b->arrays[i].slot[1] = b->gradients + 2 * b->elements + at;
-        ps_device_upload(b->d, b->value[i], p->host_value, p->elements * sizeof(float));
-        alone_must(device_optimizer_start(b->d, &b->adam, p->elements, &b->arrays[i], &e), &e);
-        at += (p->elements + STEP_FLOATS - 1) / STEP_FLOATS * STEP_FLOATS;
+        value[i] = b->memory + at;
+        gradient[i] = b->gradients + at;
+        ps_device_upload(b->d, value[i], p->host_value, p->elements * sizeof(float));
+        at += round_up(p->elements, STEP_FLOATS);
     }
-    network_reside(b->network, b->value, b->gradient);
+    network_reside(b->network, value, gradient);
+    network_expect_norm(b->network, b->elements, b->gradients);
 }
 
 static double

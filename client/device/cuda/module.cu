@@ -289,10 +289,21 @@ module_count_equal(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t
 }
 
 static enum ps_module_result
-module_square_sum(PS_MODULE_DEVICE, size_t n, const float *x, double *sum, struct ps_module_text *why)
+module_square_sum_end(PS_MODULE_DEVICE, double *sum, struct ps_module_text *why)
 {
     *sum = 0;
-    (void)square_sum(d, n, x, sum);
+    (void)square_sum_end(d, sum);
+    return result_of_kernels(d, why);
+}
+
+static enum ps_module_result
+module_tally_end(PS_MODULE_DEVICE, size_t *count, double *loss, struct ps_module_text *why)
+{
+    struct sum_tally sum = {0, 0};
+
+    (void)tally_end(d, &sum);
+    *count = (size_t)sum.equal;
+    *loss = sum.loss;
     return result_of_kernels(d, why);
 }
 
@@ -483,7 +494,10 @@ fill_table(struct ps_device_module *m)
     m->fill = op_fill;
     m->update = run_update;
     m->updates_finite = module_updates_finite;
-    m->square_sum = module_square_sum;
+    m->square_sum_start = op_square_sum_start;
+    m->square_sum_end = module_square_sum_end;
+    m->tally_start = op_tally_start;
+    m->tally_end = module_tally_end;
     m->gang_open = gang_open;
     m->gang_close = gang_close;
     m->gang_sum = gang_sum;

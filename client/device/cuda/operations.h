@@ -492,17 +492,47 @@ count_equal(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *b, ui
     return 1;
 }
 
-static int
-square_sum(PS_MODULE_DEVICE, size_t n, const float *x, double *sum)
+static void
+op_square_sum_start(PS_MODULE_DEVICE, size_t n, const float *x)
 {
     size_t parts = sum_parts(d, n);
     double *part = (double *)(void *)d->scratch, *to = &d->answers->squares;
 
     RUN_ROWS(d, square_parts, parts, n, parts, x, parts > 1 ? part : to);
     SUM_LEVELS(d, square_sum, parts, part, to);
+}
+
+static int
+square_sum_end(PS_MODULE_DEVICE, double *sum)
+{
     if (!run_wait(d))
         return 0;
-    *sum = *to;
+    *sum = d->answers->squares;
+    return 1;
+}
+
+#define TALLY_EACH ((size_t)16) /* rows for each lane, at least */
+
+static void
+op_tally_start(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *b, const float *losses)
+{
+    size_t parts = (n - 1) / (LANES * TALLY_EACH) + 1, most = d->scratch_floats / 8;
+    struct sum_tally *part = (struct sum_tally *)(void *)d->scratch, *to = &d->answers->tally;
+
+    if (most > SUM_PARTS)
+        most = SUM_PARTS;
+    if (parts > most)
+        parts = most;
+    RUN_ROWS(d, tally_parts, parts, n, parts, a, b, losses, parts > 1 ? part : to);
+    SUM_LEVELS(d, tally_sum, parts, part, to);
+}
+
+static int
+tally_end(PS_MODULE_DEVICE, struct sum_tally *sum)
+{
+    if (!run_wait(d))
+        return 0;
+    *sum = d->answers->tally;
     return 1;
 }
 

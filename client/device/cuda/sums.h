@@ -7,10 +7,16 @@
 
 #define SUM_RUN ((size_t)512)
 
+struct sum_tally {
+    uint64_t equal;
+    double loss;
+};
+
 /* Where last levels leave what the host reads when it has waited. */
 struct sum_answers {
     uint64_t equal;
     double squares;
+    struct sum_tally tally;
 };
 
 /* ---- Columns: a sum over rows is made of sums over runs of rows ---- */
@@ -206,6 +212,72 @@ KERNEL_ROW(square_sum)
     {
         if (lane == 0)
             k->sum[i] = sum;
+    }
+}
+
+/* ---- A batch's result: how many of a equal those of b, and the sum of losses, at once ---- */
+
+struct tally_parts_args {
+    size_t n, parts;
+    const uint32_t *a, *b;
+    const float *losses;
+    struct sum_tally *part;
+};
+
+KERNEL_ROW(tally_parts)
+{
+    LANES_HAVE(uint64_t, equal_of);
+    LANES_HAVE(double, loss_of);
+    uint64_t equal;
+    double loss;
+
+    EACH_LANE
+    {
+        for (size_t at = i * LANES + lane; at < k->n; at += k->parts * LANES) {
+            LANE(equal_of) += k->a[at] == k->b[at];
+            LANE(loss_of) += (double)k->losses[at];
+        }
+    }
+    equal = lanes_sum_count(equal_of);
+    loss = lanes_sum_double(loss_of);
+    EACH_LANE
+    {
+        if (lane == 0) {
+            k->part[i].equal = equal;
+            k->part[i].loss = loss;
+        }
+    }
+}
+
+struct tally_sum_args {
+    size_t parts;
+    const struct sum_tally *part;
+    struct sum_tally *sum;
+};
+
+KERNEL_ROW(tally_sum)
+{
+    size_t first = i * SUM_RUN, end = k->parts - first < SUM_RUN ? k->parts : first + SUM_RUN;
+    LANES_HAVE(uint64_t, equal_of);
+    LANES_HAVE(double, loss_of);
+    uint64_t equal;
+    double loss;
+
+    EACH_LANE
+    {
+        for (size_t c = first + lane; c < end; c += LANES) {
+            LANE(equal_of) += k->part[c].equal;
+            LANE(loss_of) += k->part[c].loss;
+        }
+    }
+    equal = lanes_sum_count(equal_of);
+    loss = lanes_sum_double(loss_of);
+    EACH_LANE
+    {
+        if (lane == 0) {
+            k->sum[i].equal = equal;
+            k->sum[i].loss = loss;
+        }
     }
 }
 

@@ -37,6 +37,8 @@
     X(count_equal)         \
     X(optimizers)          \
     X(nonfinite)           \
+    X(norm_started)        \
+    X(tally)               \
     X(gang)
 /* clang-format on */
 

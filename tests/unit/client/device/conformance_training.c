@@ -1,6 +1,7 @@
 /* Rows: training on the device: optimizers, gangs. */
 #include "tests/unit/client/device/conformance_kit.h"
 
+#include "client/device/device.h"
 #include "client/device/device_gang.h"
 #include "client/device/device_optimizer.h"
 
@@ -110,6 +111,69 @@ conform_nonfinite(struct conformance *c)
             conformance_fail(c, "a gradient with %g: %s", (double)bad[k], ps_err_name(err));
         conformance_same(c, "weights", n * sizeof *w, on.weights, w);
         conformance_same(c, "slot", n * sizeof *w, on.slot[0], zeros);
+    }
+}
+
+/* A norm that was begun is that of the values when it is asked for, whatever came in between. */
+void
+conform_norm_started(struct conformance *c)
+{
+    EACH_SIZE(i)
+    {
+        size_t n = sizes[i];
+        float *x = conformance_floats(c, n, 1), *x_on = floats_on(c, n, x), *other = floats_on(c, n, x);
+        double plain, started, changed;
+        struct ps_error e;
+
+        conformance_must(c, device_norm(c->device, n, x_on, &plain, &e), &e);
+        device_norm_start(c->device, n, x_on);
+        conformance_must(c, device_norm(c->device, n, x_on, &started, &e), &e);
+        if (started != plain)
+            conformance_fail(c, "norm of %zu that was begun: %.17g, not %.17g", n, started, plain);
+        device_norm_start(c->device, n, x_on);
+        ps_dropout_forward(c->device, n, 0.99f, 1, 2, x_on, x_on);
+        conformance_must(c, device_norm(c->device, n, x_on, &changed, &e), &e);
+        x = conformance_downloaded(c, x_on, n * sizeof *x);
+        ps_device_upload(c->device, other, x, n * sizeof *x);
+        conformance_must(c, device_norm(c->device, n, other, &plain, &e), &e);
+        if (changed != plain)
+            conformance_fail(c, "norm of %zu after a change: %.17g, not %.17g", n, changed, plain);
+        device_norm_start(c->device, n, other);
+        conformance_must(c, device_norm(c->device, 1, other, &changed, &e), &e);
+        if ((float)changed != fabsf(x[0]))
+            conformance_fail(c, "norm of 1 where one of %zu was begun: %.17g, not %.9g", n, changed, (double)x[0]);
+        give_back(c);
+    }
+}
+
+static void
+check_tally(struct conformance *c, size_t n)
+{
+    uint32_t *a = conformance_numbers(c, n, 3), *b = conformance_numbers(c, n, 3);
+    float *losses = conformance_floats(c, n, 4), *losses_on = floats_on(c, n, losses);
+    uint32_t *a_on = conformance_uploaded(c, a, n * sizeof *a), *b_on = conformance_uploaded(c, b, n * sizeof *b);
+    size_t count, want = 0;
+    double loss, sum = 0;
+    struct ps_error e;
+
+    for (size_t i = 0; i < n; i++) {
+        want += a[i] == b[i];
+        sum += (double)losses[i];
+    }
+    c->device->ops->tally_start(c->device, n, a_on, b_on, losses_on);
+    conformance_must(c, c->device->ops->tally_end(c->device, &count, &loss, &e), &e);
+    if (count != want || !(fabs(loss - sum) <= 1e-12 * (double)n))
+        conformance_fail(c, "of %zu: %zu equal and %.17g, reference %zu and %.17g", n, count, loss, want, sum);
+}
+
+void
+conform_tally(struct conformance *c)
+{
+    static const size_t lengths[] = {1, 7, 64, 65, 513, 10007, 600011};
+
+    for (size_t k = 0; c->device->ops->tally_start != NULL && k < ARRAY_LEN(lengths); k++) {
+        check_tally(c, lengths[k]);
+        give_back(c);
     }
 }
 

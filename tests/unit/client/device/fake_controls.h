@@ -12,4 +12,7 @@ __attribute__((visibility("default"))) void fake_module_fail_later(int fails, lo
 /* Bytes that went between host and devices, either way, so far. */
 __attribute__((visibility("default"))) unsigned long fake_module_copied(void);
 
+/* How often the host has waited for something that was begun, so far. */
+__attribute__((visibility("default"))) unsigned long fake_module_waits(void);
+
 #endif

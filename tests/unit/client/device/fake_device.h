@@ -91,6 +91,17 @@ fake_copied(void)
     return ask();
 }
 
+/* How often the host has waited for a device, so far. */
+static inline unsigned long
+fake_waits(void)
+{
+    void *symbol = fake_symbol("fake_module_waits");
+    unsigned long (*ask)(void);
+
+    memcpy(&ask, &symbol, sizeof ask);
+    return ask();
+}
+
 static inline void
 fake_fails(int fails)
 {

@@ -66,9 +66,10 @@ struct ps_module_device {
     struct copy in[COPIES_MAX], out[COPIES_MAX];
     size_t ins, outs;
     int open; /* its memory is mapped */
+    int busy; /* something was begun that was not waited for */
 };
 
-static atomic_ulong copied;
+static atomic_ulong copied, waits;
 static atomic_int failing;
 static atomic_long good; /* results before it fails */
 
@@ -109,7 +110,7 @@ static void
 fake_enter(PS_MODULE_DEVICE)
 {
     ensure(!d->open);
-    d->open = 1;
+    d->open = d->busy = 1;
     fake_protect(d, PROT_READ | PROT_WRITE);
     do_copies(d->in, &d->ins);
 }
@@ -119,6 +120,13 @@ fake_leave(PS_MODULE_DEVICE)
 {
     d->open = 0;
     fake_protect(d, PROT_NONE);
+}
+
+static void
+fake_wait(PS_MODULE_DEVICE)
+{
+    atomic_fetch_add(&waits, d->busy != 0);
+    d->busy = 0;
 }
 
 static void *
@@ -252,6 +260,7 @@ fake_download(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size, st
     fake_enter(d);
     memcpy(to_host, from, size);
     fake_leave(d);
+    fake_wait(d);
     return fake_result(d, why);
 }
 
@@ -277,6 +286,7 @@ fake_finish(PS_MODULE_DEVICE, struct ps_module_text *why)
     fake_enter(d);
     do_copies(d->out, &d->outs);
     fake_leave(d);
+    fake_wait(d);
     return fake_result(d, why);
 }
 
@@ -381,12 +391,14 @@ run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
     fake_enter(d);
     memcpy(to_host, from, size);
     fake_leave(d);
+    fake_wait(d);
     return !fake_module_fails(d) || atomic_load(&good) > 0;
 }
 
 static int
 run_wait(PS_MODULE_DEVICE)
 {
+    fake_wait(d);
     return !fake_module_fails(d) || atomic_load(&good) > 0;
 }
 
@@ -404,9 +416,20 @@ fake_count_equal(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *
 }
 
 static enum ps_module_result
-fake_square_sum(PS_MODULE_DEVICE, size_t n, const float *x, double *sum, struct ps_module_text *why)
+fake_square_sum_end(PS_MODULE_DEVICE, double *sum, struct ps_module_text *why)
 {
-    (void)square_sum(d, n, x, sum);
+    (void)square_sum_end(d, sum);
+    return fake_result(d, why);
+}
+
+static enum ps_module_result
+fake_tally_end(PS_MODULE_DEVICE, size_t *count, double *loss, struct ps_module_text *why)
+{
+    struct sum_tally sum = {0, 0};
+
+    (void)tally_end(d, &sum);
+    *count = (size_t)sum.equal;
+    *loss = sum.loss;
     return fake_result(d, why);
 }
 
@@ -775,7 +798,10 @@ static const struct ps_device_module module = {
     .fill = op_fill,
     .update = run_update,
     .updates_finite = fake_updates_finite,
-    .square_sum = fake_square_sum,
+    .square_sum_start = op_square_sum_start,
+    .square_sum_end = fake_square_sum_end,
+    .tally_start = op_tally_start,
+    .tally_end = fake_tally_end,
     .gang_open = fake_gang_open,
     .gang_close = fake_gang_close,
     .gang_sum = fake_gang_sum,
@@ -811,4 +837,10 @@ unsigned long
 fake_module_copied(void)
 {
     return atomic_load(&copied);
+}
+
+unsigned long
+fake_module_waits(void)
+{
+    return atomic_load(&waits);
 }

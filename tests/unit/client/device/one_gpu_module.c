@@ -21,9 +21,9 @@
 
 static const struct ps_device_module *behind;
 static struct ps_device_module front;
-static atomic_ulong copied;
-static atomic_int failing;
-static atomic_long good; /* results before it fails */
+static atomic_ulong copied, waits;
+static atomic_int failing, begun; /* begun: a sum that was not waited for */
+static atomic_long good;          /* results before it fails */
 
 /* Which device a handle of the module behind stands for: that of a device itself, or of a team. */
 static struct {
@@ -135,24 +135,41 @@ one_gpu_copy_out(PS_MODULE_DEVICE, void *to_pinned, const void *from, size_t siz
     behind->copy_out(d, to_pinned, from, size);
 }
 
+static void
+one_gpu_square_sum_start(PS_MODULE_DEVICE, size_t n, const float *x)
+{
+    atomic_store(&begun, 1);
+    behind->square_sum_start(d, n, x);
+}
+
 /* ---- What fails on command: every function that has a result ---- */
+
+static void
+one_gpu_waits(void)
+{
+    atomic_store(&begun, 0);
+    atomic_fetch_add(&waits, 1);
+}
 
 static enum ps_module_result
 one_gpu_download(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size, struct ps_module_text *why)
 {
     atomic_fetch_add(&copied, size);
+    one_gpu_waits();
     return one_gpu_result(d, behind->download(d, to_host, from, size, why), why);
 }
 
 static enum ps_module_result
 one_gpu_copied(PS_MODULE_DEVICE, struct ps_module_text *why)
 {
+    one_gpu_waits();
     return one_gpu_result(d, behind->copied(d, why), why);
 }
 
 static enum ps_module_result
 one_gpu_finish(PS_MODULE_DEVICE, struct ps_module_text *why)
 {
+    one_gpu_waits();
     return one_gpu_result(d, behind->finish(d, why), why);
 }
 
@@ -160,6 +177,7 @@ static enum ps_module_result
 one_gpu_count_equal(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *b, size_t *count,
                     struct ps_module_text *why)
 {
+    one_gpu_waits();
     return one_gpu_result(d, behind->count_equal(d, n, a, b, count, why), why);
 }
 
@@ -170,9 +188,18 @@ one_gpu_updates_finite(PS_MODULE_DEVICE, int *finite, struct ps_module_text *why
 }
 
 static enum ps_module_result
-one_gpu_square_sum(PS_MODULE_DEVICE, size_t n, const float *x, double *sum, struct ps_module_text *why)
+one_gpu_square_sum_end(PS_MODULE_DEVICE, double *sum, struct ps_module_text *why)
 {
-    return one_gpu_result(d, behind->square_sum(d, n, x, sum, why), why);
+    if (atomic_load(&begun))
+        one_gpu_waits();
+    return one_gpu_result(d, behind->square_sum_end(d, sum, why), why);
+}
+
+static enum ps_module_result
+one_gpu_tally_end(PS_MODULE_DEVICE, size_t *count, double *loss, struct ps_module_text *why)
+{
+    one_gpu_waits();
+    return one_gpu_result(d, behind->tally_end(d, count, loss, why), why);
 }
 
 /* A gang fails when one of its devices does. */
@@ -296,7 +323,9 @@ one_gpu_make(void)
     front.finish = one_gpu_finish;
     front.count_equal = one_gpu_count_equal;
     front.updates_finite = one_gpu_updates_finite;
-    front.square_sum = one_gpu_square_sum;
+    front.square_sum_start = one_gpu_square_sum_start;
+    front.square_sum_end = one_gpu_square_sum_end;
+    front.tally_end = one_gpu_tally_end;
     front.gang_open = one_gpu_gang_open;
     front.gang_close = one_gpu_gang_close;
     front.gang_sum = one_gpu_gang_sum;
@@ -334,4 +363,10 @@ unsigned long
 fake_module_copied(void)
 {
     return atomic_load(&copied);
+}
+
+unsigned long
+fake_module_waits(void)
+{
+    return atomic_load(&waits);
 }
