@@ -129,14 +129,18 @@ ps_device_is_host(const ps_device *device)
 }
 
 enum ps_err
+device_no_memory(ps_device *d, size_t size, const char *of, struct ps_error *e)
+{
+    enum ps_err err = d->ops->copied != NULL ? d->ops->copied(d, e) : PS_OK;
+
+    return err != PS_OK ? err : ps_fail(e, PS_ERR_NOMEM, "device %s: no %zu bytes of %s", d->name, size, of);
+}
+
+enum ps_err
 ps_device_alloc(ps_device *device, size_t size, void **out, struct ps_error *error)
 {
-    void *memory = device->ops->alloc(device, size);
-
-    if (memory == NULL)
-        return ps_fail(error, PS_ERR_NOMEM, "device %s: no %zu bytes of memory", device->name, size);
-    *out = memory;
-    return PS_OK;
+    *out = device->ops->alloc(device, size);
+    return *out != NULL ? PS_OK : device_no_memory(device, size, "memory", error);
 }
 
 void

@@ -63,7 +63,7 @@ struct device_ops {
     int is_host;
     void (*close)(ps_device *d); /* frees d */
 
-    void *(*alloc)(ps_device *d, size_t size); /* zeroed, 64-byte aligned, NULL when out of memory */
+    void *(*alloc)(ps_device *d, size_t size); /* zeroed, 64-byte aligned, NULL when out of memory or failed */
     void (*free)(ps_device *d, void *memory);
     void (*upload)(ps_device *d, void *to, const void *from_host, size_t size);
     void (*copy)(ps_device *d, void *to, const void *from, size_t size);
@@ -94,6 +94,9 @@ struct device_ops {
     const struct device_optimizer_kind *optimizer; /* device_optimizer.h */
     const struct device_team_kind *team;           /* device_team.h; NULL: none */
 };
+
+/* An allocation has failed: the device's own failure where it has one, which explains it, else NOMEM with this text. */
+enum ps_err device_no_memory(ps_device *d, size_t size, const char *of, struct ps_error *e) PS_MUST_USE;
 
 /* Starts the struct of every kind. */
 struct ps_device {

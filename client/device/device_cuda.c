@@ -443,7 +443,7 @@ static const struct device_gang_kind cuda_gang = {cuda_gang_open, cuda_gang_clos
 
 /* ---- Teams ---- */
 
-static_assert(DEVICE_TEAM_ID == PS_MODULE_TEAM_ID, "one size of id");
+static_assert(DEVICE_TEAM_ID == PS_MODULE_TEAM_ID && DEVICE_TEAM_IDENTITY == PS_MODULE_IDENTITY, "one size of each");
 
 struct cuda_team {
     struct cuda_device *device;
@@ -459,6 +459,12 @@ struct cuda_team {
         t_->device->calls++;                                                                                           \
         result_of(t_->device->name, t_->device->module->function(t_->own, __VA_ARGS__, &why_), &why_, e);              \
     })
+
+static void
+cuda_team_identity(ps_device *d, unsigned char identity[DEVICE_TEAM_IDENTITY])
+{
+    RUN(d, identity, identity);
+}
 
 static enum ps_err
 cuda_team_id(ps_device *d, unsigned char id[DEVICE_TEAM_ID], struct ps_error *e)
@@ -515,8 +521,9 @@ cuda_team_poll(void *state, bool *done, struct ps_error *e)
     return err;
 }
 
-static const struct device_team_kind cuda_team = {cuda_team_id,         cuda_team_open,      cuda_team_close,
-                                                  cuda_team_all_reduce, cuda_team_broadcast, cuda_team_poll};
+static const struct device_team_kind cuda_team = {cuda_team_identity, cuda_team_id,         cuda_team_open,
+                                                  cuda_team_close,    cuda_team_all_reduce, cuda_team_broadcast,
+                                                  cuda_team_poll};
 
 /* ---- Opening ---- */
 

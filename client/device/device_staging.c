@@ -21,10 +21,8 @@ device_staging_alloc(ps_device *d, size_t size, void **out, struct ps_error *e)
         if ((memory = aligned_alloc(STAGING_ALIGN, rounded)) != NULL)
             memset(memory, 0, rounded);
     }
-    if (memory == NULL)
-        return ps_fail(e, PS_ERR_NOMEM, "device %s: no %zu bytes of host memory", d->name, size);
     *out = memory;
-    return PS_OK;
+    return memory != NULL ? PS_OK : device_no_memory(d, size, "host memory", e);
 }
 
 void

@@ -1,6 +1,7 @@
 #include "client/device/device_team.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/device/device.h"
 #include "common/core/base/base.h"
@@ -24,6 +25,14 @@ check_known(const ps_device *d, struct ps_error *e)
     if (d->ops->team == NULL)
         return ps_fail(e, PS_ERR_UNSUPPORTED, "device %s has no way of its own to those of other processes", d->name);
     return PS_OK;
+}
+
+void
+device_team_identity(ps_device *d, unsigned char identity[DEVICE_TEAM_IDENTITY])
+{
+    memset(identity, 0, DEVICE_TEAM_IDENTITY);
+    if (d->ops->team != NULL)
+        d->ops->team->identity(d, identity);
 }
 
 enum ps_err

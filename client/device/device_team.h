@@ -19,12 +19,16 @@
 
 #include "client/device/device_gang.h"
 
-#define DEVICE_TEAM_ID 128 /* bytes */
+#define DEVICE_TEAM_ID       128 /* bytes */
+#define DEVICE_TEAM_IDENTITY 16
 
 struct device_team;
 
 /* Whether this kind of device has teams at all. */
 bool device_team_is_known(const ps_device *d);
+
+/* Which device of all machines it is: a team has each once. Zeros: that is not known, or does not matter. */
+void device_team_identity(ps_device *d, unsigned char identity[DEVICE_TEAM_IDENTITY]);
 
 /* UNSUPPORTED: it has none, or a library for them is missing. */
 enum ps_err device_team_id(ps_device *d, unsigned char id[DEVICE_TEAM_ID], struct ps_error *e) PS_MUST_USE;
@@ -50,6 +54,7 @@ enum ps_err device_team_poll(struct device_team *team, bool *done, struct ps_err
 /* ---- What a kind of device provides ---- */
 
 struct device_team_kind {
+    void (*identity)(ps_device *d, unsigned char identity[DEVICE_TEAM_IDENTITY]);
     enum ps_err (*id)(ps_device *d, unsigned char id[DEVICE_TEAM_ID], struct ps_error *e);
     /* Sets *state, which close() frees. */
     enum ps_err (*open)(ps_device *d, const unsigned char id[DEVICE_TEAM_ID], uint32_t ranks, uint32_t rank,

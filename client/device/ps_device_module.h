@@ -42,7 +42,8 @@ struct ps_module_device; /* the module's own */
 struct ps_module_gang;
 struct ps_module_team;
 
-#define PS_MODULE_TEAM_ID 128 /* bytes */
+#define PS_MODULE_TEAM_ID  128 /* bytes */
+#define PS_MODULE_IDENTITY 16
 
 /* One axis of windows that slide over images. */
 struct ps_module_axis {
@@ -147,7 +148,8 @@ struct ps_device_module {
 
     /* ---- Memory ---- */
 
-    void *(*alloc)(PS_MODULE_DEVICE, size_t size); /* zeroed, 256-byte aligned; NULL: out of memory */
+    /* Zeroed, 256-byte aligned. NULL: out of memory; or, when copied() then says so, the device has failed. */
+    void *(*alloc)(PS_MODULE_DEVICE, size_t size);
     void (*free)(PS_MODULE_DEVICE, void *memory);
     /* Host memory that the device accesses directly ("pinned"): required by the two copies below. Zeroed. */
     void *(*alloc_host)(PS_MODULE_DEVICE, size_t size);
@@ -207,6 +209,8 @@ struct ps_device_module {
 
     /* ---- Devices of several processes, one of each ---- */
 
+    /* Which device it is, the same in every process and nowhere else; zeros: not known. */
+    void (*identity)(PS_MODULE_DEVICE, unsigned char identity[PS_MODULE_IDENTITY]);
     /* The id by which they find each other: one of them makes it and sends it to the others. ABSENT: NCCL is missing,
      * or too old. */
     enum ps_module_result (*team_id)(PS_MODULE_DEVICE, unsigned char id[PS_MODULE_TEAM_ID], struct ps_module_text *why);

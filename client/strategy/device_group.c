@@ -1,6 +1,6 @@
 /* Reducing device memory over the ranks of a group (ps_device_group.h).
  *
- *     opening, direct   which ranks can ─► rank 0's id to all ─► all have begun to join ─► joined
+ *     opening, direct   which ranks can, on which devices ─► rank 0's id to all ─► all have begun to join ─► joined
  *     an operation      what it is, from all ─► begun on the device ─► done
  *
  * The parts that involve all ranks are operations of the group; the work of the devices is polled, and the group's
@@ -28,6 +28,8 @@
 
 enum { WORD_OP, WORD_COUNT, WORD_EXTRA, WORDS }; /* an operation, as all ranks announce it to each other */
 enum { OP_ALL_REDUCE = 1, OP_BROADCAST = 2 };
+
+enum { IDENTITY_WORDS = DEVICE_TEAM_IDENTITY / sizeof(int64_t) };
 
 struct ps_device_group {
     ps_group *group;
@@ -187,6 +189,31 @@ check_all_can(ps_device_group *t, struct ps_error *e)
     return err;
 }
 
+/* NCCL takes a device once, and does not say so in words that help. */
+static enum ps_err
+check_none_shared(ps_device_group *t, struct ps_error *e)
+{
+    static const int64_t none[IDENTITY_WORDS];
+    int64_t mine[IDENTITY_WORDS], *all;
+    uint32_t ranks = ps_group_ranks(t->group);
+    enum ps_err err;
+
+    device_team_identity(t->device, (unsigned char *)mine);
+    if ((err = device_group_gather(t, mine, IDENTITY_WORDS, &all, e)) != PS_OK)
+        return err;
+    for (uint32_t r = 1; r < ranks && err == PS_OK; r++)
+        for (uint32_t other = 0; other < r && err == PS_OK; other++)
+            if (memcmp(all + r * IDENTITY_WORDS, none, sizeof none) != 0 &&
+                memcmp(all + r * IDENTITY_WORDS, all + other * IDENTITY_WORDS, sizeof none) == 0)
+                err =
+                    ps_fail(e, PS_ERR_UNSUPPORTED,
+                            "ranks %" PRIu32 " and %" PRIu32 " share one GPU: to reduce direct, each needs one of its "
+                            "own (device cuda:1, or CUDA_VISIBLE_DEVICES)",
+                            other, r);
+    free(all);
+    return err;
+}
+
 /* Rank 0's, or its error. */
 static enum ps_err
 share_id(ps_device_group *t, unsigned char id[DEVICE_TEAM_ID], struct ps_error *e)
@@ -219,7 +246,7 @@ device_group_join(ps_device_group *t, struct ps_error *e)
     unsigned char id[DEVICE_TEAM_ID] = {0};
     enum ps_err err;
 
-    if ((err = share_id(t, id, e)) != PS_OK)
+    if ((err = check_none_shared(t, e)) != PS_OK || (err = share_id(t, id, e)) != PS_OK)
         return err;
     err = device_team_open(t->device, id, ranks, rank, &t->team, e);
     if ((err = all_agree(t, err, "joining the devices", e)) != PS_OK)

@@ -212,6 +212,33 @@ START_TEST(ranks_that_cannot_or_would_not_are_named)
 }
 END_TEST
 
+/* All have the same GPU, as where each process takes the first one. By the host that is no matter. */
+static void
+open_one_gpu(ps_group *g, void *arg)
+{
+    struct ps_device_group_options direct = {.direct = 1};
+    ps_device *d = open_device("cuda");
+    ps_device_group *t;
+
+    (void)arg;
+    need(setenv("PSD_FAKE_SHARED", "yes", 1) == 0);
+    need(ps_device_group_open(g, d, &direct, &t, &error) == PS_ERR_UNSUPPORTED);
+    need(strstr(error.text, "ranks 0 and 1 share one GPU") != NULL && t == NULL);
+    ps_device_group_close(open_all(g, d, 0));
+    need(unsetenv("PSD_FAKE_SHARED") == 0);
+    ps_device_group_close(open_all(g, d, 1));
+    ps_device_close(d);
+}
+
+START_TEST(ranks_that_share_a_gpu_are_named_before_they_join)
+{
+    struct ranks r;
+
+    ranks_start(&r, 3, 0, NULL, open_one_gpu, NULL);
+    ranks_end(&r);
+}
+END_TEST
+
 /* Rank 2 starts another operation; nothing is done, and the next one succeeds. */
 static void
 start_something_else(ps_group *g, void *arg)
@@ -403,6 +430,7 @@ make_suite(void)
     tcase_add_loop_test(tc, every_rank_ends_with_the_sum_the_mean_or_what_one_had, 0, 12);
     tcase_add_test(tc, devices_add_up_in_the_order_of_the_ranks);
     tcase_add_loop_test(tc, ranks_that_cannot_or_would_not_are_named, 0, 2);
+    tcase_add_test(tc, ranks_that_share_a_gpu_are_named_before_they_join);
     tcase_add_loop_test(tc, who_starts_something_else_is_named_on_every_rank, 0, 3);
     tcase_add_loop_test(tc, who_is_lost_is_named_in_time, 0, 9);
     tcase_add_loop_test(tc, devices_that_wait_for_ever_are_given_up, 0, 2);

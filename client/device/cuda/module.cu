@@ -80,16 +80,26 @@ result_of_kernels(PS_MODULE_DEVICE, struct ps_module_text *why)
 
 /* ---- Memory ---- */
 
+/* Out of memory is no failure of the device; what an earlier fault makes of an allocation is. */
+static bool
+is_allocated(PS_MODULE_DEVICE, cudaError_t error)
+{
+    if (error == cudaSuccess)
+        return !has_failed(d);
+    (void)cudaGetLastError();
+    if (error != cudaErrorMemoryAllocation)
+        module_check(d, error, "taking memory");
+    return false;
+}
+
 static void *
 module_alloc(PS_MODULE_DEVICE, size_t size)
 {
     void *memory;
 
     module_use(d);
-    if (cudaMalloc(&memory, size > 0 ? size : 1) != cudaSuccess) {
-        (void)cudaGetLastError(); /* out of memory is no failure of the device */
+    if (!is_allocated(d, cudaMalloc(&memory, size > 0 ? size : 1)))
         return NULL;
-    }
     run_zero(d, memory, size);
     module_check(d, cudaStreamSynchronize(d->compute), "zeroing memory"); /* copy_in() does not wait for it */
     return memory;
@@ -108,10 +118,8 @@ module_alloc_host(PS_MODULE_DEVICE, size_t size)
     void *memory;
 
     module_use(d);
-    if (cudaHostAlloc(&memory, size > 0 ? size : 1, cudaHostAllocPortable) != cudaSuccess) {
-        (void)cudaGetLastError();
+    if (!is_allocated(d, cudaHostAlloc(&memory, size > 0 ? size : 1, cudaHostAllocPortable)))
         return NULL;
-    }
     memset(memory, 0, size);
     return memory;
 }
@@ -457,6 +465,20 @@ module_describe(PS_MODULE_DEVICE, char *text, size_t size)
              properties.minor, version / 1000, version % 1000 / 10);
 }
 
+/* The GPU's UUID. */
+static void
+module_identity(PS_MODULE_DEVICE, unsigned char identity[PS_MODULE_IDENTITY])
+{
+    cudaDeviceProp properties;
+
+    memset(identity, 0, PS_MODULE_IDENTITY);
+    module_use(d);
+    if (cudaGetDeviceProperties(&properties, d->number) != cudaSuccess)
+        (void)cudaGetLastError();
+    else
+        memcpy(identity, properties.uuid.bytes, PS_MODULE_IDENTITY);
+}
+
 /* ---- The table ---- */
 
 #define TEXT_OF(x)   #x
@@ -502,6 +524,7 @@ fill_table(struct ps_device_module *m)
     m->gang_close = gang_close;
     m->gang_sum = gang_sum;
     m->gang_broadcast = gang_broadcast;
+    m->identity = module_identity;
     m->team_id = team_id;
     m->team_open = team_open;
     m->team_sum = team_sum;

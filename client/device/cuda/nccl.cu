@@ -29,6 +29,7 @@ nccl_load(const char *what_for, struct ps_module_text *why)
         return false;
     }
     library = opened; /* the same every time */
+    (void)nccl_find("ncclGetLastError", &nccl.GetLastError);
     if (nccl_find("ncclCommInitAll", &nccl.CommInitAll) && nccl_find("ncclCommDestroy", &nccl.CommDestroy) &&
         nccl_find("ncclAllReduce", &nccl.AllReduce) && nccl_find("ncclBroadcast", &nccl.Broadcast) &&
         nccl_find("ncclGroupStart", &nccl.GroupStart) && nccl_find("ncclGroupEnd", &nccl.GroupEnd) &&
@@ -41,6 +42,10 @@ nccl_load(const char *what_for, struct ps_module_text *why)
 enum ps_module_result
 nccl_failed(int result, const char *doing, struct ps_module_text *why)
 {
-    snprintf(why->text, sizeof why->text, "%s: NCCL says \"%s\"", doing, nccl.GetErrorString(result));
+    const char *last = nccl.GetLastError != NULL ? nccl.GetLastError(NULL) : NULL; /* of any communicator */
+    int length = last != NULL ? (int)strcspn(last, "\n") : 0;
+
+    snprintf(why->text, sizeof why->text, "%s: NCCL says \"%s\"%s%.*s", doing, nccl.GetErrorString(result),
+             length > 0 ? ": " : "", length, length > 0 ? last : "");
     return PS_MODULE_FAILED;
 }

@@ -17,6 +17,7 @@ extern struct nccl {
     int (*GroupStart)(void);
     int (*GroupEnd)(void);
     const char *(*GetErrorString)(int result);
+    const char *(*GetLastError)(nccl_comm comm); /* NULL before NCCL 2.13 */
 } nccl;
 
 /* Fills them in. what_for: "replicas on several GPUs"; says why not. */
@@ -25,6 +26,7 @@ bool nccl_load(const char *what_for, struct ps_module_text *why);
 /* Another function, when NCCL is loaded; out: where its address goes. */
 bool nccl_find(const char *name, void *out);
 
+/* With what NCCL says of its last error, where it does. */
 enum ps_module_result nccl_failed(int result, const char *doing, struct ps_module_text *why);
 
 #endif

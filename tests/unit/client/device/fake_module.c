@@ -136,7 +136,7 @@ fake_alloc(PS_MODULE_DEVICE, size_t size)
     struct fake_block b = {.size = size, .map_size = (rounded + page) / page * page};
     size_t i = 0;
 
-    if (size > (size_t)1 << 40)
+    if (size > (size_t)1 << 40 || (d->scratch != NULL && fake_module_fails(d) && atomic_load(&good) <= 0))
         return NULL;
     while (i < BLOCKS_MAX && d->block[i].map != NULL)
         i++;
@@ -197,7 +197,7 @@ fake_alloc_host(PS_MODULE_DEVICE, size_t size)
     while (i < BLOCKS_MAX && d->host[i].start != NULL)
         i++;
     ensure(i < BLOCKS_MAX);
-    if (size > (size_t)1 << 40)
+    if (size > (size_t)1 << 40 || (fake_module_fails(d) && atomic_load(&good) <= 0))
         return NULL;
     d->host[i].size = size;
     if ((d->host[i].start = aligned_alloc(BLOCK_ALIGN, (size + BLOCK_ALIGN) / BLOCK_ALIGN * BLOCK_ALIGN)) != NULL)
@@ -220,14 +220,21 @@ fake_free_host(PS_MODULE_DEVICE, void *memory)
 /* ---- Copies ---- */
 
 static enum ps_module_result
+fake_failure(PS_MODULE_DEVICE, struct ps_module_text *why)
+{
+    if (!fake_module_fails(d) || atomic_fetch_sub(&good, 1) > 0)
+        return PS_MODULE_OK;
+    snprintf(why->text, sizeof why->text, "it was told to fail");
+    return PS_MODULE_FAILED;
+}
+
+static enum ps_module_result
 fake_result(PS_MODULE_DEVICE, struct ps_module_text *why)
 {
-    if (fake_module_fails(d) && atomic_fetch_sub(&good, 1) <= 0) {
-        snprintf(why->text, sizeof why->text, "it was told to fail");
-        return PS_MODULE_FAILED;
-    }
-    if (d->flag[FLAG_INDEX] == 0)
-        return PS_MODULE_OK;
+    enum ps_module_result failure = fake_failure(d, why);
+
+    if (failure != PS_MODULE_OK || d->flag[FLAG_INDEX] == 0)
+        return failure;
     d->flag[FLAG_INDEX] = 0;
     snprintf(why->text, sizeof why->text, "an id, a label or a column is out of range");
     return PS_MODULE_INVALID;
@@ -280,13 +287,26 @@ fake_copy_out(PS_MODULE_DEVICE, void *to_pinned, const void *from, size_t size)
     d->out[d->outs++] = (struct copy){to_pinned, from, size};
 }
 
-static enum ps_module_result
-fake_finish(PS_MODULE_DEVICE, struct ps_module_text *why)
+static void
+fake_end_copies(PS_MODULE_DEVICE)
 {
     fake_enter(d);
     do_copies(d->out, &d->outs);
     fake_leave(d);
     fake_wait(d);
+}
+
+static enum ps_module_result
+fake_copied(PS_MODULE_DEVICE, struct ps_module_text *why)
+{
+    fake_end_copies(d);
+    return fake_failure(d, why);
+}
+
+static enum ps_module_result
+fake_finish(PS_MODULE_DEVICE, struct ps_module_text *why)
+{
+    fake_end_copies(d);
     return fake_result(d, why);
 }
 
@@ -585,6 +605,15 @@ map_board(const char *path, int flags)
     return map != MAP_FAILED ? map : NULL;
 }
 
+/* Each process has devices of its own, or, when PSD_FAKE_SHARED is set, all have the same. */
+static void
+fake_identity(PS_MODULE_DEVICE, unsigned char identity[PS_MODULE_IDENTITY])
+{
+    uint32_t words[PS_MODULE_IDENTITY / 4] = {1, d->number, getenv("PSD_FAKE_SHARED") != NULL ? 0 : (uint32_t)getpid()};
+
+    memcpy(identity, words, sizeof words);
+}
+
 static enum ps_module_result
 fake_team_id(PS_MODULE_DEVICE, unsigned char id[PS_MODULE_TEAM_ID], struct ps_module_text *why)
 {
@@ -792,7 +821,7 @@ static const struct ps_device_module module = {
     .download = fake_download,
     .copy_in = fake_copy_in,
     .copy_out = fake_copy_out,
-    .copied = fake_finish,
+    .copied = fake_copied,
     .finish = fake_finish,
     PS_MODULE_COMPUTE_OPS(OP_ENTRY).count_equal = fake_count_equal,
     .fill = op_fill,
@@ -806,6 +835,7 @@ static const struct ps_device_module module = {
     .gang_close = fake_gang_close,
     .gang_sum = fake_gang_sum,
     .gang_broadcast = fake_gang_broadcast,
+    .identity = fake_identity,
     .team_id = fake_team_id,
     .team_open = fake_team_open,
     .team_sum = fake_team_sum,

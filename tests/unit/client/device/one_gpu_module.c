@@ -61,12 +61,18 @@ one_gpu_number(const void *handle)
     return number;
 }
 
-static enum ps_module_result
-one_gpu_result(const void *handle, enum ps_module_result result, struct ps_module_text *why)
+static int
+one_gpu_fails(const void *handle)
 {
     int which = atomic_load(&failing);
 
-    if (which == 0 || (which > 1 && (unsigned)which - 2 != one_gpu_number(handle)) || atomic_fetch_sub(&good, 1) > 0)
+    return which == 1 || (which > 1 && (unsigned)which - 2 == one_gpu_number(handle));
+}
+
+static enum ps_module_result
+one_gpu_result(const void *handle, enum ps_module_result result, struct ps_module_text *why)
+{
+    if (!one_gpu_fails(handle) || atomic_fetch_sub(&good, 1) > 0)
         return result;
     snprintf(why->text, sizeof why->text, "it was told to fail");
     return PS_MODULE_FAILED;
@@ -110,6 +116,28 @@ one_gpu_describe(PS_MODULE_DEVICE, char *text, size_t size)
     behind->describe(d, text, size);
     length = strlen(text);
     snprintf(text + length, size - length, ", number %u", one_gpu_number(d));
+}
+
+/* Each process has devices of its own, or, when PSD_FAKE_SHARED is set, all have the same. */
+static void
+one_gpu_identity(PS_MODULE_DEVICE, unsigned char identity[PS_MODULE_IDENTITY])
+{
+    uint32_t words[PS_MODULE_IDENTITY / 4] = {1, one_gpu_number(d),
+                                              getenv("PSD_FAKE_SHARED") != NULL ? 0 : (uint32_t)getpid()};
+
+    memcpy(identity, words, sizeof words);
+}
+
+static void *
+one_gpu_alloc(PS_MODULE_DEVICE, size_t size)
+{
+    return one_gpu_fails(d) && atomic_load(&good) <= 0 ? NULL : behind->alloc(d, size);
+}
+
+static void *
+one_gpu_alloc_host(PS_MODULE_DEVICE, size_t size)
+{
+    return one_gpu_fails(d) && atomic_load(&good) <= 0 ? NULL : behind->alloc_host(d, size);
 }
 
 /* ---- What is counted ---- */
@@ -315,6 +343,9 @@ one_gpu_make(void)
     front.open = one_gpu_open;
     front.close = one_gpu_close;
     front.describe = one_gpu_describe;
+    front.identity = one_gpu_identity;
+    front.alloc = one_gpu_alloc;
+    front.alloc_host = one_gpu_alloc_host;
     front.upload = one_gpu_upload;
     front.copy_in = one_gpu_copy_in;
     front.copy_out = one_gpu_copy_out;

@@ -131,6 +131,23 @@ START_TEST(memory_that_is_not_there_is_an_error)
 }
 END_TEST
 
+/* After a fault nothing can be allocated, but not because there is too little. */
+START_TEST(memory_of_a_device_that_has_failed_is_refused_with_its_failure)
+{
+    ps_device *d = open_fake("cuda");
+    struct ps_error error;
+    void *memory;
+
+    fake_fails(1);
+    ck_assert_int_eq(ps_device_alloc(d, 64, &memory, &error), PS_ERR_IO);
+    ck_assert_str_eq(error.text, "device cuda: it was told to fail");
+    ck_assert_int_eq(device_staging_alloc(d, 64, &memory, &error), PS_ERR_IO);
+    ck_assert_str_eq(error.text, "device cuda: it was told to fail");
+    fake_fails(0);
+    ps_device_close(d);
+}
+END_TEST
+
 /* An id, a label, a column: no error can be returned where it is met, so it waits for the next result. */
 START_TEST(what_is_out_of_range_on_the_device_is_reported_with_the_next_result)
 {
@@ -425,6 +442,7 @@ make_suite(void)
     tcase_add_test(tc, the_module_that_was_built_loads);
     tcase_add_test(tc, a_device_is_chosen_by_its_number);
     tcase_add_test(tc, memory_that_is_not_there_is_an_error);
+    tcase_add_test(tc, memory_of_a_device_that_has_failed_is_refused_with_its_failure);
     tcase_add_test(tc, what_is_out_of_range_on_the_device_is_reported_with_the_next_result);
     tcase_add_test(tc, replicas_on_two_devices_reduce_and_too_many_are_refused);
     suite_add_tcase(suite, tc);
