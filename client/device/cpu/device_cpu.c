@@ -8,6 +8,7 @@
 
 #include <cblas.h>
 
+#include "client/device/cpu/device_cpu_blas.h"
 #include "client/device/device_optimizer.h"
 #include "common/core/base/base.h"
 #include "common/system/cgroup.h"
@@ -128,7 +129,7 @@ threads_wanted(const struct ps_device_options *options)
     return MAX(1, (int)cgroup_cores() / options->workers);
 }
 
-/* "OpenBLAS 0.3.21 ...": the first two words. */
+/* "OpenBLAS 0.3.21 ...": the first two words; and what is wrong with its kernels. */
 static void
 cpu_describe(ps_device *d)
 {
@@ -136,8 +137,9 @@ cpu_describe(ps_device *d)
     size_t first = strcspn(config, " ");
     size_t words = config[first] == ' ' ? first + 1 + strcspn(config + first + 1, " ") : first;
 
-    snprintf(d->description, sizeof d->description, "%.*s %s, %d thread%s", (int)words, config, openblas_get_corename(),
-             d->threads, d->threads == 1 ? "" : "s");
+    snprintf(d->description, sizeof d->description, "%.*s %s, %d thread%s%s", (int)words, config,
+             openblas_get_corename(), d->threads, d->threads == 1 ? "" : "s",
+             device_cpu_blas_advice(openblas_get_corename(), isa_choose(NULL), getenv("OPENBLAS_CORETYPE") != NULL));
 }
 
 enum ps_err

@@ -94,7 +94,8 @@ PS_API void ps_device_close(ps_device *device);
  *
  * Returns:
  *   ps_device_name()      "cpu"; owned by the device
- *   ps_device_describe()  "OpenBLAS 0.3.21 SkylakeX, 2 threads"; owned by the device
+ *   ps_device_describe()  "OpenBLAS 0.3.21 SkylakeX, 2 threads", and what to do where OpenBLAS does not know this
+ *                         processor and computes as on an old one; owned by the device
  *   ps_device_threads()   threads that compute
  *   ps_device_is_host()   nonzero: device memory is host memory
  * Since: 0.1 */

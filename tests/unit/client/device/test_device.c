@@ -2,6 +2,7 @@
  * against numeric differentiation of the forward reference. */
 #include <sched.h>
 
+#include "client/device/cpu/device_cpu_blas.h"
 #include "tests/unit/client/device/device_kit.h"
 
 static const size_t sizes[] = {1, 7, 64, 65, 251};
@@ -401,6 +402,33 @@ START_TEST(the_description_names_library_and_threads)
 }
 END_TEST
 
+/* Debian 12's OpenBLAS takes new Xeons for a Prescott. */
+START_TEST(kernels_of_an_old_processor_are_named_with_what_to_do)
+{
+    static const char *const old[] = {"Prescott", "prescott", "Generic", "Nehalem"}, *const fit[] = {"SkylakeX",
+                                                                                                     "Cooperlake",
+                                                                                                     "Haswell",
+                                                                                                     "Zen",
+                                                                                                     "SapphireRapids",
+                                                                                                     "NEOVERSEN1"};
+    struct ps_device_options options = {.threads = 1};
+    ps_device *d;
+
+    for (size_t i = 0; i < ARRAY_LEN(old); i++) {
+        ck_assert(strstr(device_cpu_blas_advice(old[i], ISA_AVX512, false), "OPENBLAS_CORETYPE=SkylakeX") != NULL);
+        ck_assert(strstr(device_cpu_blas_advice(old[i], ISA_AVX2, false), "OPENBLAS_CORETYPE=Haswell") != NULL);
+        ck_assert_str_eq(device_cpu_blas_advice(old[i], ISA_PLAIN, false), ""); /* it is one */
+        ck_assert_str_eq(device_cpu_blas_advice(old[i], ISA_AVX512, true), "");
+    }
+    for (size_t i = 0; i < ARRAY_LEN(fit); i++)
+        ck_assert_str_eq(device_cpu_blas_advice(fit[i], ISA_AVX512, false), "");
+    ck_assert_int_eq(ps_device_open("cpu", &options, &d, NULL), PS_OK);
+    ck_assert_uint_lt(strlen(ps_device_describe(d)) + strlen(device_cpu_blas_advice("Prescott", ISA_AVX512, false)),
+                      127);
+    ps_device_close(d);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -409,6 +437,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(tc, device_setup, device_teardown);
     tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, kernels_of_an_old_processor_are_named_with_what_to_do);
     tcase_add_test(tc, dense_forward_is_x_w_plus_b);
     tcase_add_test(tc, dense_backward_is_the_transposed_products);
     tcase_add_test(tc, dense_backward_agrees_with_numeric_differentiation);
