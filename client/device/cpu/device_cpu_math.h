@@ -30,28 +30,44 @@ math_power_of_two(int32_t k)
     return x;
 }
 
-/* e^x with its limits: 0 far below, infinity far above, 1 at 0. x = k ln 2 + r with |r| <= ln 2 / 2; ln 2 in two pieces
- * of which k times the first is exact (Cody and Waite, 1980); e^r by Taylor's series, whose rest is below 2^-27; 2^k in
- * two factors, for results that are subnormal. */
+/* e^x = e^r 2^k, for x in -104..89: x = k ln 2 + r with |r| <= ln 2 / 2; ln 2 in two pieces of which k times the first
+ * is exact (Cody and Waite, 1980). Returns e^r by Taylor's series, whose rest is below 2^-27. */
 static inline float
-math_exp(float x)
+math_exp_parts(float x, int32_t *k)
 {
     const float round = 0x1.8p23f; /* adding it leaves an integer in the low bits */
-    float clamped = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
-    float shifted = clamped * 1.44269504f + round, n = shifted - round;
-    float r = clamped - n * 0.693359375f - n * -2.12194440e-4f, series;
-    int32_t k, half;
+    float shifted = x * 1.44269504f + round, n = shifted - round;
+    float r = x - n * 0.693359375f - n * -2.12194440e-4f, series;
 
-    memcpy(&k, &shifted, sizeof k);
-    k -= 0x4b400000; /* the bits of `round` */
-    half = k >> 1;
+    memcpy(k, &shifted, sizeof *k);
+    *k -= 0x4b400000; /* the bits of `round` */
     series = 1.0f / 720 + r * (1.0f / 5040);
     series = 1.0f / 120 + r * series;
     series = 1.0f / 24 + r * series;
     series = 1.0f / 6 + r * series;
     series = 1.0f / 2 + r * series;
-    series = 1.0f + r * (1.0f + r * series);
+    return 1.0f + r * (1.0f + r * series);
+}
+
+/* e^x with its limits: 0 far below, infinity far above, 1 at 0. 2^k in two factors, for results that are subnormal. */
+static inline float
+math_exp(float x)
+{
+    int32_t k, half;
+    float series = math_exp_parts(x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x, &k);
+
+    half = k >> 1;
     return series * math_power_of_two(half) * math_power_of_two(k - half);
+}
+
+/* The same bits for x that are not above 0, by fewer steps. */
+static inline float
+math_exp_below(float x)
+{
+    int32_t k;
+    float series = math_exp_parts(x < -104.0f ? -104.0f : x, &k);
+
+    return series * math_power_of_two(k + 64) * 0x1p-64f; /* rounded once, where it becomes subnormal */
 }
 
 /* ln(1 + x) for 0 <= x <= 1: 2 atanh(s), s = x / (2 + x) <= 1/3. */
@@ -73,7 +89,7 @@ math_log1p(float x)
 static inline float
 math_sigmoid(float x)
 {
-    float power = math_exp(-fabsf(x));
+    float power = math_exp_below(-fabsf(x));
 
     return (x < 0 ? power : 1.0f) / (1.0f + power);
 }
@@ -83,7 +99,7 @@ math_sigmoid(float x)
 static inline float
 math_tanh(float x)
 {
-    float power = math_exp(-2.0f * fabsf(x)), far = (1.0f - power) / (1.0f + power);
+    float power = math_exp_below(-2.0f * fabsf(x)), far = (1.0f - power) / (1.0f + power);
     float q = x * x, series = 0.0205909909f + q * -0.00565999144f;
 
     series = -0.053721069f + q * series;
@@ -98,7 +114,7 @@ math_tanh(float x)
 static inline void
 math_normal(float x, float *density, float *below)
 {
-    float a = fabsf(x), power = math_exp(-0.5f * x * x), t = 1.0f / (1.0f + 0.35f * a);
+    float a = fabsf(x), power = math_exp_below(-0.5f * x * x), t = 1.0f / (1.0f + 0.35f * a);
     float p = 0.143971468f + t * -0.0291458778f, tail;
 
     *density = power * 0.398942280f; /* 1 / sqrt(2 pi) */

@@ -28,6 +28,10 @@
 #define COLUMN_RUN   64             /* rows, at least: a longer sum at once loses more precision */
 #define COLUMN_WHOLE ((size_t)1024) /* up to so many rows and columns one kernel adds up all */
 
+#ifndef COLUMN_QUADS
+#define COLUMN_QUADS ((size_t)1 << 18) /* sums of runs from which on a thread makes four */
+#endif
+
 /* part: [runs, n], with space for as much behind it. Its sums, by levels. */
 static void
 sum_runs(PS_MODULE_DEVICE, size_t runs, size_t n, float *part, float *sum)
@@ -56,6 +60,19 @@ column_runs(PS_MODULE_DEVICE, size_t rows, size_t n, size_t arrays, size_t *run)
     return (rows - 1) / *run + 1;
 }
 
+/* The sums of runs: part, and plain where it is not NULL, are [runs, n]. By quads where enough threads are left. */
+static void
+part_columns(PS_MODULE_DEVICE, size_t runs, size_t run, size_t rows, size_t n, const float *dy, const float *x,
+             const float *mean, const float *rstd, float *part, float *plain)
+{
+    uintptr_t all = (uintptr_t)dy | (uintptr_t)x | (uintptr_t)part | (uintptr_t)plain;
+
+    if (n % 4 == 0 && all % sizeof(struct quad) == 0 && runs * n >= COLUMN_QUADS)
+        RUN_ELEMENTS(d, column_part_quads, runs * n / 4, rows, n, run, dy, x, mean, rstd, part, plain);
+    else
+        RUN_ELEMENTS(d, column_part, runs * n, rows, n, run, dy, x, mean, rstd, part, plain);
+}
+
 /* sum: [n] of dy: [rows, n]. */
 static void
 sum_columns(PS_MODULE_DEVICE, size_t rows, size_t n, const float *dy, float *sum)
@@ -66,7 +83,7 @@ sum_columns(PS_MODULE_DEVICE, size_t rows, size_t n, const float *dy, float *sum
         RUN_ROWS(d, column_whole, n, rows, n, dy, sum);
         return;
     }
-    RUN_ELEMENTS(d, column_part, runs * n, rows, n, run, dy, NULL, NULL, NULL, runs > 1 ? d->scratch : sum, NULL);
+    part_columns(d, runs, run, rows, n, dy, NULL, NULL, NULL, runs > 1 ? d->scratch : sum, NULL);
     if (runs > 1)
         sum_runs(d, runs, n, d->scratch, sum);
 }
@@ -80,10 +97,10 @@ sum_normalized(PS_MODULE_DEVICE, size_t rows, size_t n, const float *dy, const f
     float *of_beta = d->scratch + runs * n;
 
     if (runs == 1) {
-        RUN_ELEMENTS(d, column_part, n, rows, n, run, dy, x, mean, rstd, dgamma, dbeta);
+        part_columns(d, 1, run, rows, n, dy, x, mean, rstd, dgamma, dbeta);
         return;
     }
-    RUN_ELEMENTS(d, column_part, runs * n, rows, n, run, dy, x, mean, rstd, d->scratch, of_beta);
+    part_columns(d, runs, run, rows, n, dy, x, mean, rstd, d->scratch, of_beta);
     sum_runs(d, runs, n, of_beta, dbeta); /* first: the levels of the other may overwrite it */
     sum_runs(d, runs, n, d->scratch, dgamma);
 }

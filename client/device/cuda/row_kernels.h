@@ -36,7 +36,7 @@ KERNEL_ROW(softmax)
     EACH_LANE
     {
         for (size_t c = lane; c < k->n; c += LANES) {
-            float power = math_exp(x[c] - max);
+            float power = math_exp_below(x[c] - max);
 
             p[c] = power;
             LANE(part) += power;
@@ -71,13 +71,13 @@ KERNEL_ROW(softmax_loss)
     EACH_LANE
     {
         for (size_t c = lane; c < k->n; c += LANES)
-            LANE(part) += math_exp(x[c] - max);
+            LANE(part) += math_exp_below(x[c] - max);
     }
     sum = lanes_sum(part);
     EACH_LANE
     {
         for (size_t c = lane; k->dx != NULL && c < k->n; c += LANES)
-            k->dx[i * k->n + c] = (math_exp(x[c] - max) / sum - (c == label ? 1.0f : 0.0f)) * k->scale;
+            k->dx[i * k->n + c] = (math_exp_below(x[c] - max) / sum - (c == label ? 1.0f : 0.0f)) * k->scale;
         if (lane == 0) {
             k->loss[i] = (float)elementary_log((double)sum) - at_label;
             if (label >= k->n)
@@ -104,7 +104,7 @@ KERNEL_ROW(sigmoid_loss)
     EACH_LANE
     {
         for (size_t c = lane; c < k->n; c += LANES) {
-            float x = k->x[i * k->n + c], target = k->targets[i * k->n + c], power = math_exp(-fabsf(x));
+            float x = k->x[i * k->n + c], target = k->targets[i * k->n + c], power = math_exp_below(-fabsf(x));
 
             LANE(part) += (x < 0 ? 0 : x) - x * target + math_log1p(power);
             if (k->dx != NULL)

@@ -53,6 +53,47 @@ KERNEL_ELEMENT(column_part)
         k->plain[i] = plain;
 }
 
+/* The same for quad i % (n / 4) of run i / (n / 4), where rows are whole quads that may be loaded at once. */
+#define column_part_quads_args column_part_args
+
+EVERYWHERE struct quad
+column_quad(const float *x, size_t at)
+{
+    return *(const struct quad *)(const void *)(x + at);
+}
+
+KERNEL_ELEMENT(column_part_quads)
+{
+    size_t number = i, column = 4 * split(&number, k->n / 4), first = number * k->run;
+    size_t end = k->rows - first < k->run ? k->rows : first + k->run, to = number * k->n + column;
+    struct quad sum = {{0}}, plain = {{0}};
+
+    if (k->x == NULL) {
+        for (size_t r = first; r < end; r++) {
+            struct quad dy = column_quad(k->dy, r * k->n + column);
+
+            EACH_OF_QUAD
+            {
+                sum.of[e] += dy.of[e];
+            }
+        }
+    } else {
+        for (size_t r = first; r < end; r++) {
+            struct quad dy = column_quad(k->dy, r * k->n + column), x = column_quad(k->x, r * k->n + column);
+            float mean = k->mean[r], rstd = k->rstd[r];
+
+            EACH_OF_QUAD
+            {
+                sum.of[e] += dy.of[e] * ((x.of[e] - mean) * rstd);
+                plain.of[e] += dy.of[e];
+            }
+        }
+    }
+    *(struct quad *)(void *)(k->part + to) = sum;
+    if (k->plain != NULL)
+        *(struct quad *)(void *)(k->plain + to) = plain;
+}
+
 /* sum: [n], of the runs' parts. */
 struct column_sum_args {
     size_t runs, n;

@@ -422,6 +422,7 @@ run_wait(PS_MODULE_DEVICE)
     return !fake_module_fails(d) || atomic_load(&good) > 0;
 }
 
+#define COLUMN_QUADS ((size_t)256)
 #include "client/device/cuda/operations.h"
 
 static enum ps_module_result

@@ -35,6 +35,26 @@ START_TEST(exp_agrees_with_double_over_its_range)
 }
 END_TEST
 
+/* Every 1009th float down to -2^7, subnormal results and those that are 0 among them, and a few beyond. */
+START_TEST(exp_below_0_has_the_bits_of_exp)
+{
+    static const float edges[] = {-0.0f, -104, -103.9f, -1e30f, -INFINITY};
+
+    for (uint32_t bits = 0; bits < 0x43000000; bits += 1009) {
+        float x, one, other;
+
+        memcpy(&x, &bits, sizeof x);
+        one = math_exp(-x);
+        other = math_exp_below(-x);
+        if (memcmp(&one, &other, sizeof one) != 0)
+            ck_abort_msg("of %.9g: %.9g, not %.9g", (double)-x, (double)other, (double)one);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(edges); i++)
+        ck_assert(math_exp_below(edges[i]) == math_exp(edges[i]));
+    ck_assert(isnan(math_exp_below(NAN)) && isnan(math_exp_below(-NAN)));
+}
+END_TEST
+
 START_TEST(exp_has_its_limits)
 {
     ck_assert(math_exp(0) == 1 && math_exp(-0.0f) == 1);
@@ -129,6 +149,7 @@ make_suite(void)
     tcase_add_checked_fixture(tc, device_setup, device_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, exp_agrees_with_double_over_its_range);
+    tcase_add_test(tc, exp_below_0_has_the_bits_of_exp);
     tcase_add_test(tc, exp_has_its_limits);
     tcase_add_test(tc, log1p_agrees_with_double_from_0_to_1);
     tcase_add_test(tc, sigmoid_agrees_with_double_in_its_tails_too);
