@@ -357,20 +357,29 @@ KERNEL_ELEMENT(dropout)
 #define TENSORS_MAX 64
 
 struct tensors_sum_args {
-    size_t n;
+    size_t elements, n;
     float divisor;
     float *x[TENSORS_MAX];
 };
 
 KERNEL_ELEMENT(tensors_sum)
 {
-    float sum = k->x[0][i];
+    struct quad sum = quad_load(k->x[0], i, k->elements);
 
-    for (size_t r = 1; r < k->n; r++)
-        sum += k->x[r][i];
-    sum /= k->divisor;
+    for (size_t r = 1; r < k->n; r++) {
+        struct quad q = quad_load(k->x[r], i, k->elements);
+
+        EACH_OF_QUAD
+        {
+            sum.of[e] += q.of[e];
+        }
+    }
+    EACH_OF_QUAD
+    {
+        sum.of[e] /= k->divisor;
+    }
     for (size_t r = 0; r < k->n; r++)
-        k->x[r][i] = sum;
+        quad_store(k->x[r], i, k->elements, sum);
 }
 
 /* After a sum that was made elsewhere. */

@@ -99,13 +99,13 @@ static void
 sum_on_one(struct ps_module_gang *g, float *const tensors[], size_t elements, float divisor)
 {
     struct ps_module_device *d = g->device[0];
-    struct tensors_sum_args k = {g->n, divisor, {NULL}};
+    struct tensors_sum_args k = {elements, g->n, divisor, {NULL}};
 
     memcpy(k.x, tensors, g->n * sizeof *tensors);
     for (size_t i = 1; i < g->n; i++)
         if (g->device[i] != d)
             gang_order_streams(g->device[i], d);
-    run_elements<struct tensors_sum_args, tensors_sum_element>(d, "reducing", elements, k);
+    run_elements<struct tensors_sum_args, tensors_sum_element>(d, "reducing", QUADS(elements), k);
     for (size_t i = 1; i < g->n; i++)
         if (g->device[i] != d)
             gang_order_streams(d, g->device[i]);

@@ -127,18 +127,21 @@ conform_gelu(struct conformance *c)
 void
 conform_nan(struct conformance *c)
 {
-    static const float x[3] = {NAN, 1, -1};
+    static const double limits[][2] = {{(double)INFINITY, 0}, {1, -1}, {1, 0}, {(double)INFINITY, 0}};
+    static const float x[5] = {NAN, 1, -1, INFINITY, -INFINITY};
 
     for (size_t k = 0; k < ARRAY_LEN(activations); k++) {
-        float *y = floats_on(c, 3, (const float[]){5, 5, 5});
+        float *y = floats_on(c, 5, (const float[]){5, 5, 5, 5, 5});
         double (*f)(double) = activations[k].f;
         const float *got;
 
-        activations[k].forward(c->device, 3, floats_on(c, 3, x), y);
+        activations[k].forward(c->device, 5, floats_on(c, 5, x), y);
         got = conformance_downloaded(c, y, sizeof x);
         if (!isnan(got[0]) || !(fabs((double)got[1] - f(1)) < 1e-5) || !(fabs((double)got[2] - f(-1)) < 1e-5))
             conformance_fail(c, "activation %zu of NaN, 1, -1: %g %g %g", k, (double)got[0], (double)got[1],
                              (double)got[2]);
+        if ((double)got[3] != limits[k][0] || !(fabs((double)got[4] - limits[k][1]) < 1e-30))
+            conformance_fail(c, "activation %zu of Inf, -Inf: %g %g", k, (double)got[3], (double)got[4]);
     }
 }
 

@@ -531,7 +531,7 @@ static enum ps_module_result
 fake_gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elements, float divisor,
               struct ps_module_text *why)
 {
-    struct tensors_sum_args k = {gang->n, divisor, {NULL}};
+    struct tensors_sum_args k = {elements, gang->n, divisor, {NULL}};
 
     for (size_t r = 0; r < gang->n; r++) {
         ensure(is_device(gang->device[r], tensors[r], elements * sizeof(float)));
@@ -539,7 +539,7 @@ fake_gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elemen
         if (!gang->device[r]->open)
             fake_enter(gang->device[r]);
     }
-    for (size_t i = 0; i < elements; i++)
+    for (size_t i = 0; i < QUADS(elements); i++)
         tensors_sum_element(&k, i);
     for (size_t r = 0; r < gang->n; r++)
         if (gang->device[r]->open)
