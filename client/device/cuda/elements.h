@@ -257,75 +257,106 @@ element_place_of(size_t i, size_t height, size_t width, size_t channels)
     return at;
 }
 
-/* A NaN is larger than anything, so that it is not hidden; the first of equals stays. */
+/* Element i of pools is a quad of channels of an output or input: at.channel counts quads. What is found of a place is
+ * used for all four. A NaN is larger than anything, so that it is not hidden; the first of equals stays. */
 KERNEL_ELEMENT(max_pool_forward)
 {
     const struct ps_module_pool2d *p = &k->p;
-    struct element_place at = element_place_of(i, p->y.out, p->x.out, p->channels);
+    struct element_place at = element_place_of(i, p->y.out, p->x.out, QUADS(p->channels));
     struct window_part down = part_of_window(&p->y, at.y), along = part_of_window(&p->x, at.x);
     const float *x = k->x + at.row * p->y.size * p->x.size * p->channels;
-    size_t best = (down.first * p->x.size + along.first) * p->channels + at.channel;
-    float kept = x[best];
+    size_t first = down.first * p->x.size + along.first,
+           to = ((at.row * p->y.out + at.y) * p->x.out + at.x) * p->channels;
+    struct quad kept = quad_load(x + first * p->channels, at.channel, p->channels);
+    struct quad_words best;
 
+    EACH_OF_QUAD
+    {
+        best.of[e] = (uint32_t)(first * p->channels + 4 * at.channel + e);
+    }
     for (size_t y = down.first; y < down.first + down.count; y++)
         for (size_t c = along.first; c < along.first + along.count; c++) {
-            size_t is = (y * p->x.size + c) * p->channels + at.channel;
-            float found = x[is];
+            size_t place = (y * p->x.size + c) * p->channels;
+            struct quad found = quad_load(x + place, at.channel, p->channels);
 
-            if (found > kept || found != found) {
-                kept = found;
-                best = is;
+            EACH_OF_QUAD
+            {
+                if (found.of[e] > kept.of[e] || found.of[e] != found.of[e]) {
+                    kept.of[e] = found.of[e];
+                    best.of[e] = (uint32_t)(place + 4 * at.channel + e);
+                }
             }
         }
-    k->y[i] = kept;
-    k->best[i] = (uint32_t)best;
+    quad_store(k->y + to, at.channel, p->channels, kept);
+    quad_words_store(k->best + to, at.channel, p->channels, best);
 }
 
 KERNEL_ELEMENT(max_pool_backward)
 {
     const struct ps_module_pool2d *p = &k->p;
-    struct element_place at = element_place_of(i, p->y.size, p->x.size, p->channels);
+    struct element_place at = element_place_of(i, p->y.size, p->x.size, QUADS(p->channels));
     struct element_windows down = windows_over(&p->y, at.y), along = windows_over(&p->x, at.x);
-    size_t is = (at.y * p->x.size + at.x) * p->channels + at.channel;
-    float sum = 0;
+    size_t is = (at.y * p->x.size + at.x) * p->channels + 4 * at.channel;
+    struct quad sum = {{0}};
 
     for (size_t y = down.first; y < down.end; y++)
         for (size_t x = along.first; x < along.end; x++) {
-            size_t from = ((at.row * p->y.out + y) * p->x.out + x) * p->channels + at.channel;
+            size_t from = ((at.row * p->y.out + y) * p->x.out + x) * p->channels;
+            struct quad_words best = quad_words_load(k->best + from, at.channel, p->channels);
+            struct quad dy = quad_load(k->dy + from, at.channel, p->channels);
 
-            if (k->best[from] == is)
-                sum += k->dy[from];
+            EACH_OF_QUAD
+            {
+                if (best.of[e] == is + e)
+                    sum.of[e] += dy.of[e];
+            }
         }
-    k->dx[i] = sum;
+    quad_store(k->dx + ((at.row * p->y.size + at.y) * p->x.size + at.x) * p->channels, at.channel, p->channels, sum);
 }
 
 KERNEL_ELEMENT(avg_pool_forward)
 {
     const struct ps_module_pool2d *p = &k->p;
-    struct element_place at = element_place_of(i, p->y.out, p->x.out, p->channels);
+    struct element_place at = element_place_of(i, p->y.out, p->x.out, QUADS(p->channels));
     struct window_part down = part_of_window(&p->y, at.y), along = part_of_window(&p->x, at.x);
-    float sum = 0;
+    struct quad sum = {{0}};
 
     for (size_t y = down.first; y < down.first + down.count; y++)
-        for (size_t x = along.first; x < along.first + along.count; x++)
-            sum += k->x[((at.row * p->y.size + y) * p->x.size + x) * p->channels + at.channel];
-    k->y[i] = sum / (float)(down.count * along.count);
+        for (size_t x = along.first; x < along.first + along.count; x++) {
+            size_t place = ((at.row * p->y.size + y) * p->x.size + x) * p->channels;
+            struct quad q = quad_load(k->x + place, at.channel, p->channels);
+
+            EACH_OF_QUAD
+            {
+                sum.of[e] += q.of[e];
+            }
+        }
+    EACH_OF_QUAD
+    {
+        sum.of[e] /= (float)(down.count * along.count);
+    }
+    quad_store(k->y + ((at.row * p->y.out + at.y) * p->x.out + at.x) * p->channels, at.channel, p->channels, sum);
 }
 
 KERNEL_ELEMENT(avg_pool_backward)
 {
     const struct ps_module_pool2d *p = &k->p;
-    struct element_place at = element_place_of(i, p->y.size, p->x.size, p->channels);
+    struct element_place at = element_place_of(i, p->y.size, p->x.size, QUADS(p->channels));
     struct element_windows down = windows_over(&p->y, at.y), along = windows_over(&p->x, at.x);
-    float sum = 0;
+    struct quad sum = {{0}};
 
     for (size_t y = down.first; y < down.end; y++)
         for (size_t x = along.first; x < along.end; x++) {
-            size_t from = ((at.row * p->y.out + y) * p->x.out + x) * p->channels + at.channel;
+            size_t from = ((at.row * p->y.out + y) * p->x.out + x) * p->channels;
+            float count = (float)(part_of_window(&p->y, y).count * part_of_window(&p->x, x).count);
+            struct quad dy = quad_load(k->dy + from, at.channel, p->channels);
 
-            sum += k->dy[from] / (float)(part_of_window(&p->y, y).count * part_of_window(&p->x, x).count);
+            EACH_OF_QUAD
+            {
+                sum.of[e] += dy.of[e] / count;
+            }
         }
-    k->dx[i] = sum;
+    quad_store(k->dx + ((at.row * p->y.size + at.y) * p->x.size + at.x) * p->channels, at.channel, p->channels, sum);
 }
 
 /* ---- Dropout: quad i is what block i of random words decides ---- */

@@ -242,27 +242,27 @@ static void
 op_max_pool_forward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_pool2d *p, const float *x, float *y,
                     uint32_t *best)
 {
-    RUN_ELEMENTS(d, max_pool_forward, rows * p->y.out * p->x.out * p->channels, *p, x, NULL, y, NULL, best);
+    RUN_ELEMENTS(d, max_pool_forward, rows * p->y.out * p->x.out * QUADS(p->channels), *p, x, NULL, y, NULL, best);
 }
 
 static void
 op_max_pool_backward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_pool2d *p, const uint32_t *best,
                      const float *dy, float *dx)
 {
-    RUN_ELEMENTS(d, max_pool_backward, rows * p->y.size * p->x.size * p->channels, *p, NULL, dy, NULL, dx,
+    RUN_ELEMENTS(d, max_pool_backward, rows * p->y.size * p->x.size * QUADS(p->channels), *p, NULL, dy, NULL, dx,
                  (uint32_t *)best);
 }
 
 static void
 op_avg_pool_forward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_pool2d *p, const float *x, float *y)
 {
-    RUN_ELEMENTS(d, avg_pool_forward, rows * p->y.out * p->x.out * p->channels, *p, x, NULL, y, NULL, NULL);
+    RUN_ELEMENTS(d, avg_pool_forward, rows * p->y.out * p->x.out * QUADS(p->channels), *p, x, NULL, y, NULL, NULL);
 }
 
 static void
 op_avg_pool_backward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_pool2d *p, const float *dy, float *dx)
 {
-    RUN_ELEMENTS(d, avg_pool_backward, rows * p->y.size * p->x.size * p->channels, *p, NULL, dy, NULL, dx, NULL);
+    RUN_ELEMENTS(d, avg_pool_backward, rows * p->y.size * p->x.size * QUADS(p->channels), *p, NULL, dy, NULL, dx, NULL);
 }
 
 /* ---- Activations ---- */

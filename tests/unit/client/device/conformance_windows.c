@@ -225,6 +225,7 @@ conform_pools(struct conformance *c)
         {2, {7, 9, 3, 3, 2, 1, 1, PS_PAD_SAME}},   {2, {7, 9, 3, 3, 2, 1, 1, PS_PAD_VALID}},
         {5, {10, 11, 2, 2, 3, 4, 5, PS_PAD_SAME}}, {2, {10, 11, 2, 2, 3, 4, 5, PS_PAD_VALID}},
         {4, {6, 5, 33, 6, 5, 6, 5, PS_PAD_VALID}}, {2, {3, 4, 2, 5, 7, 2, 3, PS_PAD_SAME}},
+        {3, {8, 8, 8, 2, 2, 2, 2, PS_PAD_VALID}},  {2, {7, 9, 12, 3, 2, 1, 1, PS_PAD_SAME}},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
