@@ -59,6 +59,12 @@ WORK(sparse, ps_sparse_forward(o->d, SPARSE, COLUMNS, o->n, o->start, o->columns
 WORK(sparse_backward,
      ps_sparse_backward(o->d, SPARSE, COLUMNS, o->n, o->start, o->columns, o->a, o->b, o->c, o->small[1]))
 
+static const struct ps_pool2d operations_pool = {28, 28, 16, 2, 2, 2, 2, PS_PAD_VALID};
+
+WORK(max_pool, ps_max_pool_forward(o->d, 512, &operations_pool, o->a, o->b, (uint32_t *)(void *)o->c))
+WORK(max_pool_backward,
+     ps_max_pool_backward(o->d, 512, &operations_pool, (const uint32_t *)(const void *)o->c, o->a, o->b))
+
 static void
 operations_square_sum(void *arg)
 {
@@ -116,6 +122,8 @@ static const struct {
     {"bias gradient, 1024 x 10", operations_bias_backward, 0, 1024, 10},
     {"softmax with loss, 8192 x 1000", operations_softmax_loss, 2.0 * 8192 * 1000, 8192, 1000},
     {"argmax, 8192 x 1000", operations_argmax, 1.0 * 8192 * 1000, 8192, 1000},
+    {"max pool, 512 x 28 x 28 x 16", operations_max_pool, 0, 0, 0},
+    {"max pool backward", operations_max_pool_backward, 0, 0, 0},
     {"embedding, 262144 ids", operations_embedding, 2.0 * WIDTH *IDS, 0, IDS},
     {"embedding gradient, 32768 ids", operations_embedding_backward, 0, 0, 32768},
     {"embedding gradient, 262144 ids", operations_embedding_backward, 0, 0, IDS},
