@@ -24,7 +24,7 @@ struct cuda_device {
     const struct ps_device_module *module;
     struct ps_module_device *own;
     struct staging *staging;
-    uint64_t calls; /* of the module, so far */
+    uint64_t calls; /* of the module that may write to a tensor, so far */
     struct {
         uint64_t at; /* calls when it was started; what was called later may have changed x */
         size_t n;
@@ -39,7 +39,7 @@ cuda_of(ps_device *d)
     return CONTAINER_OF(d, struct cuda_device, base);
 }
 
-/* For a call of the module. */
+/* For a call of the module that may write to a tensor. */
 static struct cuda_device *
 cuda_called(ps_device *d)
 {
@@ -61,10 +61,10 @@ result_of(const char *name, enum ps_module_result result, const struct ps_module
                    why->text);
 }
 
-/* A call of the module that returns a result. */
+/* A call of the module that returns a result: none of these writes to a tensor. */
 #define CALL(d, e, function, ...)                                                                                      \
     ({                                                                                                                 \
-        struct cuda_device *c_ = cuda_called(d);                                                                       \
+        struct cuda_device *c_ = cuda_of(d);                                                                           \
         struct ps_module_text why_ = {""};                                                                             \
                                                                                                                        \
         result_of(c_->name, c_->module->function(__VA_ARGS__, &why_), &why_, e);                                       \
@@ -327,10 +327,7 @@ cuda_tally_start(ps_device *d, size_t n, const uint32_t *a, const uint32_t *b, c
 static enum ps_err
 cuda_tally_end(ps_device *d, size_t *count, double *loss, struct ps_error *e)
 {
-    struct cuda_device *c = cuda_of(d);
-    struct ps_module_text why = {""};
-
-    return result_of(c->name, c->module->tally_end(c->own, count, loss, &why), &why, e); /* changes no x */
+    return CALL(d, e, tally_end, cuda_of(d)->own, count, loss);
 }
 
 static void

@@ -31,7 +31,7 @@ enum ps_err device_optimizer_apply(ps_device *d, const struct ps_optimizer *o, c
                                    struct ps_error *e) PS_MUST_USE;
 
 /* A device_norm() of the same will follow: begin it now, so that it costs no wait of its own when something else was
- * waited for meanwhile. Only a hint: a device whose operations are called in between computes it anew. */
+ * waited for meanwhile. Only a hint: a device that is called in between to write anything computes it anew. */
 void device_norm_start(ps_device *d, size_t n, const float *x);
 
 /* The L2 norm of x: [n], in double; waits. On a GPU in another order of adding than on the CPU. */

@@ -263,23 +263,22 @@ read_result(ps_network *n, const struct ps_batch *b, const float *outputs, size_
 }
 
 /* Adds this pass to *result. Where a device counts and adds up itself, that is waited for once, together with the norm
- * of the gradients. */
+ * of the gradients, where the pass has made any. */
 static enum ps_err
-network_collect(ps_network *n, const struct ps_batch *b, const float *outputs, struct ps_network_result *result,
-                struct ps_error *e)
+network_collect(ps_network *n, const struct ps_batch *b, const float *outputs, bool trains,
+                struct ps_network_result *result, struct ps_error *e)
 {
     const struct device_ops *ops = n->device->ops;
+    bool tallies = n->loss == PS_LOSS_SOFTMAX && ops->tally_start != NULL && b->rows > 0;
     size_t correct;
     double loss;
     enum ps_err err;
 
-    if (n->loss == PS_LOSS_SOFTMAX && ops->tally_start != NULL && b->rows > 0) {
+    if (tallies)
         ops->tally_start(n->device, b->rows, n->best, n->wanted, n->losses);
-        if (n->norm_of != NULL)
-            device_norm_start(n->device, n->norm_elements, n->norm_of);
-        err = ops->tally_end(n->device, &correct, &loss, e);
-    } else
-        err = read_result(n, b, outputs, &correct, &loss, e);
+    if (trains && n->norm_of != NULL)
+        device_norm_start(n->device, n->norm_elements, n->norm_of);
+    err = tallies ? ops->tally_end(n->device, &correct, &loss, e) : read_result(n, b, outputs, &correct, &loss, e);
     if (err != PS_OK)
         return err;
     result->loss += loss;
@@ -308,7 +307,7 @@ ps_network_gradient(ps_network *network, const struct ps_batch *batch, float sca
     outputs = network_forward(n, &pass, batch, true);
     network_compare(n, batch, outputs, scale, n->delta[0]);
     if ((err = network_backward(n, &pass, error)) == PS_OK)
-        err = network_collect(n, batch, outputs, &got, error);
+        err = network_collect(n, batch, outputs, true, &got, error);
     fetched =
         network_params_stay(n)
             ? PS_OK
@@ -350,7 +349,7 @@ take_result(ps_network *n, const struct ps_batch *part, size_t first, const floa
 {
     (void)first;
     network_compare(n, part, outputs, 1, NULL);
-    return network_collect(n, part, outputs, to, e);
+    return network_collect(n, part, outputs, false, to, e);
 }
 
 enum ps_err
