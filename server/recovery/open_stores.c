@@ -71,16 +71,20 @@ open_stores_stopped(struct ps_error *e)
     return stop_asked == 0 ? PS_OK : ps_fail(e, PS_ERR_CANCELLED, "stopped by a signal before it served");
 }
 
-/* A save or a log with a piece missing is not served: the operator chooses from what to continue. */
+/* A save or a log that is damaged is not served: the operator chooses from what to continue. */
 static enum ps_err
 say_way_out(const struct open_stores *s, enum ps_err err, struct ps_error *e)
 {
     const char *why = store_lmdb_why(s->durable.store);
     struct ps_error what = *e;
 
-    if (err != PS_ERR_IO || *why == '\0')
+    if (err != PS_ERR_IO)
         return err;
-    return ps_fail(e, err, "%.180s: %.200s. Move that file away, and start with --restore CHECKPOINT", what.text, why);
+    if (*why != '\0')
+        return ps_fail(e, err, "%.180s: %.200s. Move that file away, and start with --restore CHECKPOINT", what.text,
+                       why);
+    return ps_fail(e, err, "%.240s. Move %.200s/data.mdb away, and start with --restore CHECKPOINT", what.text,
+                   s->durable.path);
 }
 
 static enum ps_err
@@ -105,7 +109,6 @@ replay_piece(void *arg, const struct store_key *key, struct span piece)
         return true;
     if ((r->err = d->store->ops->fetch(d->store, piece)) != PS_OK) {
         (void)ps_fail(r->e, r->err, "piece %" PRIu64 " of the redo log is lost", store_redo_number(key));
-        r->err = say_way_out(r->s, r->err, r->e);
         return false;
     }
     r->err = shard_replay_piece(r->s->shard, piece, r->e);
@@ -127,9 +130,9 @@ open_stores_replay(struct open_stores *s, struct stores_rebuild *r, uint64_t *re
     err = store->ops->each_block_from(store, &from, replay_piece, r);
     if (err != PS_OK)
         return ps_fail(e, err, "the redo log in %s cannot be read: %s", s->durable.path, ps_strerror(err));
-    if (r->err != PS_OK)
-        return r->err;
-    return shard_replay_end(s->shard, records, e);
+    if (r->err == PS_OK)
+        r->err = shard_replay_end(s->shard, records, e);
+    return say_way_out(s, r->err, e);
 }
 
 static void
@@ -149,6 +152,12 @@ say_rebuilt(const struct open_stores *s, const struct stores_rebuild *r, uint64_
     }
     if (m->save != 0)
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &tm));
+    if (s->durable.durable.mended > 0)
+        log_line(
+            LOG_LEVEL_WARNING,
+            "blocks of the save did not have their checksums, and were taken from the save before it, which has the "
+            "same: is the disk well? first=\"%s\" blocks=%" PRIu64 " save=%" PRIu64 " durable_dir=%s",
+            s->durable.durable.first_mended, s->durable.durable.mended, m->save, s->durable.path);
     log_line(LOG_LEVEL_INFO,
              "rebuilt from the durable directory save=%" PRIu64 " saved_at=%s blocks=%" PRIu64 " mib=%" PRIu64
              " replayed=%" PRIu64 " seconds=%.2f durable_dir=%s",

@@ -63,6 +63,8 @@
     X(PIECE_ERASED_EARLY,   "a piece of the log is erased when it is committed, not when it is on disk")               \
     X(LOG_NOT_CUT,          "a replay goes over records that are in the save as well")                                 \
     X(LOG_CUT_AHEAD,        "a save cuts the log one piece further than its instant")                                  \
+    /* checksums */                                                                                                    \
+    X(SUM_NOT_VERIFIED,     "a value from the disk is taken whatever its checksum")                                    \
     /* rollbacks */                                                                                                    \
     X(OLD_BOOT_KEPT,        "a shard that was made anew from its disk goes by the boot of the save")                   \
     X(SURVIVORS_NOT_TOLD,   "a worker is not told which of its pushes survived")                                       \

@@ -21,6 +21,16 @@ layout_value_size(int size_class)
     return (size_t)class_pages[size_class] * LAYOUT_PAGE - LAYOUT_PAGE_HEAD;
 }
 
+bool
+layout_is_value_size(size_t size)
+{
+    int c = 0;
+
+    while (c < LAYOUT_CLASSES && layout_value_size(c) != size)
+        c++;
+    return c < LAYOUT_CLASSES;
+}
+
 uint32_t
 layout_capacity(int size_class, uint32_t slots)
 {

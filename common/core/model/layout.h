@@ -34,12 +34,15 @@ struct block_head {
     uint32_t len;    /* weights in this block */
     uint16_t slots;  /* arrays after the weights */
     uint16_t format; /* LAYOUT_FORMAT */
-    uint64_t reserved[2];
+    uint64_t reserved;
+    uint32_t summed; /* in a durable store 1: sum is a checksum (value_sum.h); in the live one 0, and sum 0 */
+    uint32_t sum;
 };
 static_assert(sizeof(struct block_head) == 48, "weights must start on a 64-byte boundary");
 
 /* Bytes of a value of class 0 (1 page), 1 (17 pages), 2 (65 pages). */
 size_t layout_value_size(int size_class);
+bool layout_is_value_size(size_t size);
 
 /* Most weights that a block of this class holds: a multiple of 16; 262,144 / 65,536 / 4,032 bytes of arrays for the
  * three classes. */

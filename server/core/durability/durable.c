@@ -8,9 +8,15 @@
 #include "common/core/model/layout.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/identity.h"
+#include "server/core/journal/redo_record.h"
 #include "server/core/store/metadata_rows.h"
+#include "server/core/store/row_sum.h"
+#include "server/core/store/value_sum.h"
 
 #define ERASE_MAX 1024 /* values that one transaction erases */
+
+static_assert(offsetof(struct block_head, sum) == VALUE_SUM_AT && offsetof(struct redo_head, sum) == VALUE_SUM_AT,
+              "a checksum lies at the same place in both");
 
 /* ---- Facts ---- */
 
@@ -19,7 +25,8 @@ put_manifest(struct durable *d, const char *name, const struct durable_manifest 
 {
     Psd__ManifestRow row = PSD__MANIFEST_ROW__INIT;
 
-    row.format = m->drops ? DURABLE_FORMAT_DROPS : DURABLE_FORMAT;
+    row.format = DURABLE_FORMAT_SUMS;
+    row.drops = m->drops;
     row.generation = m->generation;
     row.save = m->save;
     row.boot = m->boot;
@@ -27,6 +34,9 @@ put_manifest(struct durable *d, const char *name, const struct durable_manifest 
     row.blocks = m->blocks;
     row.bytes = m->bytes;
     row.unix_ms = m->unix_ms;
+    row.blocks_sum = m->blocks_sum;
+    row.rows = m->rows;
+    row.rows_sum = m->rows_sum;
     return metadata_rows_put(d->store, name, &row.base);
 }
 
@@ -36,6 +46,15 @@ put_staged_boot(struct durable *d, uint64_t boot)
     struct durable_manifest m = {.boot = boot};
 
     return put_manifest(d, durable_staged_name, &m);
+}
+
+/* How far the log goes, so that it is noticed when its end is lost. */
+static enum ps_err
+put_log_end(struct durable *d)
+{
+    struct durable_manifest m = {.redo = d->txn.redo_next};
+
+    return d->txn.redo_next > d->redo_next ? put_manifest(d, durable_log_name, &m) : PS_OK;
 }
 
 /* ---- Transactions ---- */
@@ -70,11 +89,16 @@ durable_next_txn(struct durable *d)
 enum ps_err
 durable_commit(struct durable *d)
 {
-    enum ps_err err = d->store->ops->commit(d->store);
+    enum ps_err err = put_log_end(d);
 
-    if (err != PS_OK)
+    if (err != PS_OK) {
+        durable_abort(d);
+        return err;
+    }
+    if ((err = d->store->ops->commit(d->store)) != PS_OK)
         return err;
     d->staged += d->txn.staged;
+    d->staged_sum += d->txn.staged_sum;
     d->redo_next = d->txn.redo_next;
     if (d->txn.finishes)
         durable_next_txn(d);
@@ -173,7 +197,7 @@ durable_begin_save(struct durable *d, uint64_t boot, bool *more)
     enum ps_err err;
 
     *more = false;
-    d->staged = 0;
+    d->staged = d->staged_sum = 0;
     d->saving = true;
     if (d->staged_boot == boot || MUTATION(STAGED_BY_ANOTHER))
         return PS_OK;
@@ -188,22 +212,29 @@ durable_begin_save(struct durable *d, uint64_t boot, bool *more)
 /* ---- Saving ---- */
 
 static enum ps_err
-durable_put(struct durable *d, const struct store_key *key, struct span value)
+durable_put(struct durable *d, const struct store_key *key, struct span value, void **place)
 {
-    void *place;
-    enum ps_err err = d->store->ops->reserve(d->store, key, value.len, &place);
+    enum ps_err err = d->store->ops->reserve(d->store, key, value.len, place);
 
     if (err == PS_OK)
-        memcpy(place, value.data, value.len);
+        memcpy(*place, value.data, value.len);
     return err;
 }
 
+/* What an earlier psd has staged has no checksum, and is written again. */
 static bool
-is_same(struct span a, struct span b)
+is_same(struct span there, struct span value)
 {
-    const struct block_head *x = a.data, *y = b.data;
+    const struct block_head *x = there.data, *y = value.data;
 
-    return a.len == b.len && x->version == y->version && x->clock == y->clock;
+    return there.len == value.len && x->version == y->version && x->clock == y->clock && x->summed == 1;
+}
+
+static void
+durable_staged(struct durable *d, struct span there)
+{
+    d->txn.staged++;
+    d->txn.staged_sum += value_sum_there(there);
 }
 
 static struct store_key
@@ -223,7 +254,8 @@ durable_stage_same(struct durable *d, const struct store_key *key, struct span v
     if (err == PS_OK)
         err = d->store->ops->fetch(d->store, (struct span){there.data, sizeof(struct block_head)});
     *same = err == PS_OK && is_same(there, value);
-    d->txn.staged += *same;
+    if (*same)
+        durable_staged(d, there);
     return err == PS_ERR_NOT_FOUND ? PS_OK : err;
 }
 
@@ -231,16 +263,19 @@ enum ps_err
 durable_stage(struct durable *d, const struct store_key *key, struct span value, size_t *written)
 {
     struct store_key to = staged_key(d, key);
+    void *place;
     bool same;
     enum ps_err err = durable_stage_same(d, key, value, &same);
 
     *written = 0;
     if (err != PS_OK || same)
         return err;
-    if ((err = durable_put(d, &to, value)) != PS_OK)
+    if ((err = durable_put(d, &to, value, &place)) != PS_OK)
         return err;
+    ((struct block_head *)place)->summed = 1;
+    value_sum_put(&to, place, value.len);
+    durable_staged(d, (struct span){place, value.len});
     *written = value.len;
-    d->txn.staged++;
     return PS_OK;
 }
 
@@ -248,10 +283,16 @@ enum ps_err
 durable_redo(struct durable *d, uint64_t number, struct span piece)
 {
     struct store_key key = store_redo_key(number);
+    void *place;
+    enum ps_err err = durable_put(d, &key, piece, &place);
 
     ps_assert(number >= 1 && number <= STORE_REDO_MAX);
+    if (err != PS_OK)
+        return err;
+    ((struct redo_head *)place)->format += REDO_FORMAT_SUM;
+    value_sum_put(&key, place, piece.len);
     d->txn.redo_next = MAX(d->txn.redo_next, number + 1);
-    return durable_put(d, &key, piece);
+    return PS_OK;
 }
 
 /* Rows of one table that the save does not have; both come in the order of keys. */
@@ -326,6 +367,23 @@ erase_stale(struct durable *d, enum store_table table, const struct shard_save *
     return err;
 }
 
+static enum ps_err
+durable_put_row(struct durable *d, const struct shard_save_row *row)
+{
+    uint8_t *bytes = malloc(row->value.len + ROW_SUM_BYTES);
+    enum ps_err err;
+
+    if (bytes == NULL)
+        return PS_ERR_NOMEM;
+    if (row->value.len > 0)
+        memcpy(bytes, row->value.data, row->value.len);
+    d->txn.manifest.rows_sum += row_sum_append(row->table, row->key, bytes, row->value.len);
+    d->txn.manifest.rows++;
+    err = d->store->ops->row_put(d->store, row->table, row->key, (struct span){bytes, row->value.len + ROW_SUM_BYTES});
+    free(bytes);
+    return err;
+}
+
 /* A table's rows lie together, in the order of their keys. */
 static enum ps_err
 replace_rows(struct durable *d, const struct shard_save *save, enum store_table table)
@@ -339,7 +397,7 @@ replace_rows(struct durable *d, const struct shard_save *save, enum store_table 
         end++;
     err = erase_stale(d, table, save, first, end);
     for (size_t i = first; i < end && err == PS_OK; i++)
-        err = d->store->ops->row_put(d->store, table, save->rows[i].key, save->rows[i].value);
+        err = durable_put_row(d, &save->rows[i]);
     return err;
 }
 
@@ -349,8 +407,6 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
     enum ps_err err = PS_OK;
 
     ps_assert(d->saving && d->staged_boot == save->boot && d->staged + d->txn.staged == save->blocks);
-    for (enum store_table table = STORE_JOBS; table < STORE_TABLES && err == PS_OK; table++)
-        err = replace_rows(d, save, table);
     d->txn.finishes = true;
     d->txn.rows_len = SIZE_MAX;
     d->txn.rows_hash = durable_sweep_hash(save, &d->txn.rows_len);
@@ -361,7 +417,11 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
                                                 .bytes = save->bytes,
                                                 .unix_ms = unix_ms,
                                                 .generation = durable_staging_table(d),
-                                                .drops = save->format == SHARD_FORMAT_DROPS};
+                                                .drops = save->format == SHARD_FORMAT_DROPS,
+                                                .sums = true,
+                                                .blocks_sum = d->staged_sum + d->txn.staged_sum};
+    for (enum store_table table = STORE_JOBS; table < STORE_TABLES && err == PS_OK; table++)
+        err = replace_rows(d, save, table);
     if (err == PS_OK)
         err = put_manifest(d, durable_manifest_name, &d->txn.manifest);
     /* The save that counted until now lies where the next one is staged. */

@@ -6,7 +6,19 @@
  *     redo log                    pieces; those before the manifest's `redo` are leftovers and are erased bit by bit
  *     rows                        of the save that counts
  *     facts (metadata_rows.h)     "durable": the identity; "manifest": without it there is no save; "staged": of which
- *                                 boot the blocks of generation 1 - g are
+ *                                 boot the blocks of generation 1 - g are; "log": the piece after the newest
+ *
+ * Each of these has a checksum (value_sum.h, row_sum.h), and the manifest has sums of those of its blocks and rows, so
+ * that none is missing or of an older save. They are verified whenever the values are read:
+ *
+ *                      its checksum         verified by                      mended from
+ *     block            in its head          durable_rebuild()                the same block of generation 1 - g
+ *     piece of the log in its head          shard_replay_piece()
+ *     row              its last field       durable_rebuild()
+ *     fact             its last field       metadata_rows_get()
+ *
+ * What cannot be mended is an error with a sentence that names it. Data of before there were checksums is read as it
+ * is; the next save has them.
  *
  * A save: durable_begin_save() and durable_sweep(), then transactions of at most DURABLE_TXN_MAX that stage blocks (and
  * take pieces of the redo log that wait meanwhile), and a last one with manifest and rows. Complete or absent: a start
@@ -26,7 +38,10 @@
 
 #define DURABLE_FORMAT       2
 #define DURABLE_FORMAT_DROPS 3 /* of a save whose live data had SHARD_FORMAT_DROPS */
+#define DURABLE_FORMAT_SUMS  4 /* with checksums, whatever the live data had: what is written now */
 #define DURABLE_TXN_MAX      (64 * MIB)
+
+#define DURABLE_BLOCK_TEXT_MAX 192 /* of which block it is, as a text */
 
 /* The manifest's contents; save 0: there is none. */
 struct durable_manifest {
@@ -36,12 +51,14 @@ struct durable_manifest {
     uint64_t blocks, bytes;
     uint64_t unix_ms;
     uint8_t generation;
-    bool drops; /* the live data had the format SHARD_FORMAT_DROPS */
+    bool drops;                          /* the live data had the format SHARD_FORMAT_DROPS */
+    bool sums;                           /* all of it has checksums, and these are known: */
+    uint64_t blocks_sum, rows, rows_sum; /* the sum of its blocks' checksums; its rows, and the sum of theirs */
 };
 
 /* What the open transaction will have done. */
 struct durable_txn {
-    uint64_t staged;
+    uint64_t staged, staged_sum;
     uint64_t redo_next;
     bool finishes;
     struct durable_manifest manifest;
@@ -72,14 +89,18 @@ struct durable {
     uint64_t redo_first; /* oldest that is there and counts; redo_next: none */
     uint64_t redo_bytes; /* of those that count */
 
+    uint64_t mended;                           /* blocks that durable_rebuild() has taken from the other generation */
+    char first_mended[DURABLE_BLOCK_TEXT_MAX]; /* the first of them: "block 3 of variable 'w'" */
+
     bool saving;          /* since durable_begin_save() */
     uint64_t staged;      /* blocks of that save */
+    uint64_t staged_sum;  /* the sum of their checksums */
     uint64_t staged_boot; /* of what lies under generation 1 - g; 0: nothing does */
     struct durable_txn txn;
     struct durable_sweep sweep;
 };
 
-extern const char *const durable_manifest_name, *const durable_staged_name; /* facts */
+extern const char *const durable_manifest_name, *const durable_staged_name, *const durable_log_name; /* facts */
 
 /* Read what is there (durable_open.c); into an empty store write the identity, with this id. cluster, shard, shards:
  * PS_ERR_CLUSTER when the store belongs to another. PS_ERR_VERSION, with a sentence, for a format that is not known;

@@ -2,12 +2,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/core/model/layout.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/durable.h"
 #include "server/core/durability/identity.h"
 #include "server/core/store/metadata_rows.h"
 
-const char *const durable_manifest_name = "manifest", *const durable_staged_name = "staged";
+const char *const durable_manifest_name = "manifest", *const durable_staged_name = "staged",
+                  *const durable_log_name = "log";
 
 /* ---- Identity ---- */
 
@@ -41,6 +43,9 @@ check_identity(struct durable *d, struct ps_error *e)
     Psd__ShardRow *row;
     enum ps_err err = identity_get(d->store, identity_durable, &row);
 
+    if (err == PS_ERR_IO)
+        return ps_fail(e, err, "the row '%s' of the durable environment is damaged, or cannot be read",
+                       identity_durable);
     if (err != PS_OK)
         return ps_fail(e, err, "the durable environment cannot be read: %s", ps_strerror(err));
     if (row == NULL)
@@ -75,14 +80,16 @@ read_manifest(const struct durable *d, const char *name, struct durable_manifest
     enum ps_err err = metadata_rows_get(d->store, name, &psd__manifest_row__descriptor, &m);
 
     *out = (struct durable_manifest){0};
+    if (err == PS_ERR_IO)
+        return ps_fail(e, err, "the row '%s' of the durable environment is damaged, or cannot be read", name);
     if (err != PS_OK)
         return ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
     if (m == NULL)
         return PS_OK;
     row = (const Psd__ManifestRow *)m;
-    if (row->format != DURABLE_FORMAT && row->format != DURABLE_FORMAT_DROPS)
+    if (row->format < DURABLE_FORMAT || row->format > DURABLE_FORMAT_SUMS)
         err = ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows format %d",
-                      row->format, DURABLE_FORMAT_DROPS);
+                      row->format, DURABLE_FORMAT_SUMS);
     *out = (struct durable_manifest){.save = row->save,
                                      .boot = row->boot,
                                      .redo = row->redo,
@@ -90,7 +97,11 @@ read_manifest(const struct durable *d, const char *name, struct durable_manifest
                                      .bytes = row->bytes,
                                      .unix_ms = row->unix_ms,
                                      .generation = row->generation != 0,
-                                     .drops = row->format == DURABLE_FORMAT_DROPS};
+                                     .drops = row->format == DURABLE_FORMAT_DROPS || row->drops,
+                                     .sums = row->format == DURABLE_FORMAT_SUMS,
+                                     .blocks_sum = row->blocks_sum,
+                                     .rows = row->rows,
+                                     .rows_sum = row->rows_sum};
     protobuf_c_message_free_unpacked(m, NULL);
     return err;
 }
@@ -100,6 +111,7 @@ struct pieces {
     uint64_t counts;      /* from this one on */
     uint64_t bytes;
     bool gap;
+    bool misshapen; /* the one before `next` is of no size that pieces have */
 };
 
 static bool
@@ -109,16 +121,17 @@ see_piece(void *arg, const struct store_key *key, struct span value)
     uint64_t number = store_redo_number(key);
 
     if (number >= p->counts) {
-        p->gap = p->gap || number != p->next;
+        p->gap = p->gap || number != p->next || key->generation != STORE_GENERATION_REDO;
         p->next = number + 1;
         p->bytes += value.len;
+        p->misshapen = !layout_is_value_size(value.len);
     }
-    return !p->gap;
+    return !p->gap && !p->misshapen;
 }
 
 /* The log goes on where the save ends; without a save, from its first piece. */
 static enum ps_err
-find_redo(struct durable *d, struct ps_error *e)
+find_redo(struct durable *d, uint64_t end, struct ps_error *e)
 {
     uint64_t from = MAX(d->manifest.redo, 1);
     struct pieces p = {.first = from, .next = from, .counts = from};
@@ -130,6 +143,12 @@ find_redo(struct durable *d, struct ps_error *e)
     if (p.gap)
         return ps_fail(e, PS_ERR_IO, "the redo log has a gap: its pieces from %" PRIu64 " on do not follow each other",
                        from);
+    if (p.misshapen)
+        return ps_fail(e, PS_ERR_IO, "the redo log is damaged: piece %" PRIu64 " is of a size that cannot be",
+                       p.next - 1);
+    if (p.next < end)
+        return ps_fail(e, PS_ERR_IO, "the redo log is damaged: its pieces from %" PRIu64 " to %" PRIu64 " are missing",
+                       p.next, end - 1);
     d->redo_first = p.first;
     d->redo_next = p.next;
     d->redo_bytes = p.bytes;
@@ -140,7 +159,7 @@ enum ps_err
 durable_open(struct durable *d, struct store *store, const char *cluster, uint32_t shard, uint32_t shards, uint64_t id,
              struct ps_error *e)
 {
-    struct durable_manifest staged;
+    struct durable_manifest staged, log;
     enum ps_err err;
 
     *d = (struct durable){.store = store, .shard = shard, .shards = shards};
@@ -148,9 +167,10 @@ durable_open(struct durable *d, struct store *store, const char *cluster, uint32
     strcpy(d->cluster, cluster);
     if ((err = durable_open_identify(d, id, e)) != PS_OK ||
         (err = read_manifest(d, durable_manifest_name, &d->manifest, e)) != PS_OK ||
-        (err = read_manifest(d, durable_staged_name, &staged, e)) != PS_OK)
+        (err = read_manifest(d, durable_staged_name, &staged, e)) != PS_OK ||
+        (err = read_manifest(d, durable_log_name, &log, e)) != PS_OK)
         return err;
     d->staged_boot = staged.boot;
     d->sweep.needed = d->manifest.save != 0 || d->staged_boot != 0; /* a process may have ended in the middle of one */
-    return find_redo(d, e);
+    return find_redo(d, log.redo, e);
 }

@@ -12,6 +12,7 @@
 
 #define REDO_FORMAT       1
 #define REDO_FORMAT_DROPS 2 /* of a record with drops */
+#define REDO_FORMAT_SUM   2 /* more than these: of a piece in a durable store, which has a checksum (value_sum.h) */
 
 /* Starts every piece. Little-endian, 48 bytes, so that gradients in a record's first piece may be aligned. */
 struct redo_head {
@@ -21,8 +22,9 @@ struct redo_head {
     uint32_t meta_len;    /* bytes of metadata before them; gradients begin at the next multiple of 16 */
     uint32_t len;         /* bytes of the record in this piece */
     uint32_t piece, pieces;
-    uint16_t format; /* REDO_FORMAT, or REDO_FORMAT_DROPS */
-    uint16_t reserved[3];
+    uint16_t format; /* REDO_FORMAT or REDO_FORMAT_DROPS, and REDO_FORMAT_SUM */
+    uint16_t reserved;
+    uint32_t sum;
 };
 static_assert(sizeof(struct redo_head) == 48, "as a block's head");
 

@@ -13,6 +13,7 @@
 #include "server/core/journal/redo_record.h"
 #include "server/core/shard/drop.h"
 #include "server/core/shard_state.h"
+#include "server/core/store/value_sum.h"
 
 #define CLOCK_MAX (UINT64_C(1) << 62) /* as for messages */
 
@@ -53,13 +54,18 @@ static enum ps_err
 check_piece(struct replay *r, struct span piece, struct redo_head *head, struct ps_error *e)
 {
     bool within = r->len > 0;
+    struct store_key key;
 
     if (piece.len < sizeof *head)
         return ps_fail(e, PS_ERR_IO, "the redo log is damaged: a piece of %zu bytes", piece.len);
     memcpy(head, piece.data, sizeof *head);
-    if (head->format != REDO_FORMAT && head->format != REDO_FORMAT_DROPS)
+    if (head->format < REDO_FORMAT || head->format > REDO_FORMAT_DROPS + REDO_FORMAT_SUM)
         return ps_fail(e, PS_ERR_VERSION, "piece %" PRIu64 " of the redo log has format %u, this psd knows format %d",
-                       head->number, head->format, REDO_FORMAT_DROPS);
+                       head->number, head->format, REDO_FORMAT_DROPS + REDO_FORMAT_SUM);
+    key = store_redo_key(head->number);
+    if (head->format > REDO_FORMAT_DROPS && !value_sum_holds(&key, piece))
+        return ps_fail(e, PS_ERR_IO, "the redo log is damaged: piece %" PRIu64 " does not have its checksum",
+                       r->next != 0 ? r->next : head->number);
     if (r->next != 0 && head->number != r->next)
         return ps_fail(e, PS_ERR_IO, "the redo log is damaged: piece %" PRIu64 " comes where %" PRIu64 " was expected",
                        head->number, r->next);

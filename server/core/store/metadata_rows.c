@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/store/row_sum.h"
+
 static struct span
 key_of(const char *name)
 {
@@ -13,12 +15,13 @@ key_of(const char *name)
 enum ps_err
 metadata_rows_put(struct store *store, const char *name, const ProtobufCMessage *m)
 {
-    uint8_t bytes[METADATA_ROWS_BYTES_MAX];
+    uint8_t bytes[METADATA_ROWS_BYTES_MAX + ROW_SUM_BYTES];
     size_t len = protobuf_c_message_get_packed_size(m);
 
-    ps_assert(len <= sizeof bytes);
+    ps_assert(len <= METADATA_ROWS_BYTES_MAX);
     protobuf_c_message_pack(m, bytes);
-    return store->ops->row_put(store, STORE_SHARD, key_of(name), (struct span){bytes, len});
+    (void)row_sum_append(STORE_SHARD, key_of(name), bytes, len);
+    return store->ops->row_put(store, STORE_SHARD, key_of(name), (struct span){bytes, len + ROW_SUM_BYTES});
 }
 
 enum ps_err
@@ -65,6 +68,10 @@ find_fact(void *arg, struct span key, struct span value)
 
     if (key.len != f->key.len || memcmp(key.data, f->key.data, key.len) != 0)
         return true;
+    if (row_sum_take(STORE_SHARD, key, &value, NULL) == ROW_SUM_BROKEN) {
+        f->err = PS_ERR_IO;
+        return false;
+    }
     f->m = protobuf_c_message_unpack(f->kind, &memory, value.len, value.data);
     if (f->m == NULL)
         f->err = nomem ? PS_ERR_NOMEM : PS_ERR_IO;

@@ -5,6 +5,7 @@
 
 #include "common/core/cluster/placement.h"
 #include "common/core/model/layout.h"
+#include "server/core/store/row_sum.h"
 #include "tests/unit/kits/check_main.h"
 
 struct instant_copy {
@@ -70,6 +71,7 @@ add_row(void *arg, struct span key, struct span value)
     struct instant_rows *r = arg;
     uint64_t hash = placement_hash(&r->table, sizeof r->table, 1);
 
+    (void)row_sum_take(r->table, key, &value, NULL);
     hash = placement_hash(key.data, key.len, hash);
     r->sum += placement_hash(value.data, value.len, hash);
     return true;

@@ -310,7 +310,7 @@ put_format(const char *name, const struct identity *who)
     if (who != NULL) {
         OK(identity_put(disk, name, who));
     } else {
-        row.format = DURABLE_FORMAT_DROPS + 1;
+        row.format = DURABLE_FORMAT_SUMS + 1;
         OK(metadata_rows_put(disk, name, &row.base));
     }
     OK(disk->ops->commit(disk));
@@ -325,7 +325,7 @@ START_TEST(newer_formats_are_refused_with_a_sentence)
     who.format = DURABLE_FORMAT;
     put_format(identity_durable, &who);
     put_format(durable_manifest_name, NULL);
-    durable_refused("test", 0, PS_ERR_VERSION, "has format 4, this psd knows format 3");
+    durable_refused("test", 0, PS_ERR_VERSION, "has format 5, this psd knows format 4");
 }
 END_TEST
 
@@ -588,6 +588,199 @@ START_TEST(missing_block_of_a_save_is_noticed)
     ck_assert_int_eq(durable_rebuild(&d, live, 78, NULL, NULL, &e), PS_ERR_IO);
     ck_assert_ptr_nonnull(strstr(e.text, "save 1 is damaged"));
     live->ops->close(live);
+}
+END_TEST
+
+/* ---- Checksums ---- */
+
+/* Bytes of the store in memory, wherever they are. */
+struct stored {
+    enum store_table table; /* STORE_TABLES: of blocks */
+    uint8_t generation;     /* of a block */
+    struct span bytes[512];
+    size_t len;
+};
+
+static bool
+stored_add_block(void *arg, const struct store_key *key, struct span value)
+{
+    struct stored *x = arg;
+
+    ck_assert_uint_lt(x->len, ARRAY_LEN(x->bytes));
+    if (x->generation == UINT8_MAX || key->generation == x->generation)
+        x->bytes[x->len++] = value;
+    return true;
+}
+
+static bool
+stored_add_row(void *arg, struct span key, struct span value)
+{
+    struct stored *x = arg;
+
+    (void)key;
+    ck_assert_uint_lt(x->len, ARRAY_LEN(x->bytes));
+    x->bytes[x->len++] = value;
+    return true;
+}
+
+static void
+stored_find(struct stored *x, enum store_table table, uint8_t generation)
+{
+    x->table = table;
+    x->generation = generation;
+    if (table == STORE_TABLES)
+        OK(disk->ops->each_block(disk, stored_add_block, x));
+    else
+        OK(disk->ops->each_row(disk, table, stored_add_row, x));
+    ck_assert_uint_gt(x->len, 0);
+}
+
+static void
+stored_flip(struct span bytes, size_t bit)
+{
+    ((uint8_t *)(uintptr_t)bytes.data)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+}
+
+/* The store is opened and rebuilt as the instant, or refused with a sentence. */
+static bool
+is_right_or_refused(void)
+{
+    struct store *live = store_mem_new(256 * MIB);
+    struct durable other;
+    struct ps_error e = {0};
+    struct instant have;
+    enum ps_err err = durable_open(&other, disk, "test", 0, 1, 99, &e);
+
+    if (err == PS_OK)
+        err = durable_rebuild(&other, live, 78, NULL, NULL, &e);
+    if (err == PS_OK) {
+        have = instant_of(live, 0);
+        instant_check_equal(&instant, &have);
+        instant_free(&have);
+    } else {
+        ck_assert_msg(strstr(e.text, "damaged") != NULL || strstr(e.text, "cannot be") != NULL, "%s", e.text);
+    }
+    durable_close(&other);
+    live->ops->close(live);
+    return err == PS_OK;
+}
+
+START_TEST(no_flipped_bit_of_a_save_is_rebuilt)
+{
+    int refused = 0;
+
+    save_whole();
+    push_some(20);
+    save_whole();
+    ck_assert(is_right_or_refused());
+    for (int i = 0; i < 600; i++) {
+        static struct stored x;
+        enum store_table table = (enum store_table)test_below(&rng, STORE_TABLES + 1);
+        struct span bytes;
+        size_t bit;
+
+        if (table == STORE_CURSORS)
+            continue; /* there are none */
+        x.len = 0;
+        stored_find(&x, table, UINT8_MAX);
+        bytes = x.bytes[test_below(&rng, x.len)];
+        bit = test_below(&rng, 8 * (i % 2 == 0 ? MIN(bytes.len, (size_t)STORE_HEAD) : bytes.len));
+        stored_flip(bytes, bit);
+        refused += !is_right_or_refused();
+        stored_flip(bytes, bit);
+    }
+    ck_assert_int_gt(refused, 200);
+    ck_assert(is_right_or_refused());
+}
+END_TEST
+
+/* No push between the saves: the other generation has the same blocks. */
+START_TEST(a_damaged_block_is_taken_from_the_other_generation)
+{
+    struct durable_saver s = {.batch = 7};
+    struct stored x = {.len = 0};
+    size_t mended = 0;
+
+    OK(durable_save(&s));
+    push_some(1); /* so that there is something to save */
+    OK(durable_save(&s));
+    stored_find(&x, STORE_TABLES, d.manifest.generation);
+    for (size_t i = 0; i < x.len; i++) {
+        size_t bit = 8 * (sizeof(struct block_head) + test_below(&rng, 100)) + test_below(&rng, 8);
+
+        stored_flip(x.bytes[i], bit);
+        power_cycle();
+        if (is_right_or_refused()) {
+            check_rebuilt(&instant);
+            ck_assert_uint_eq(d.mended, 1);
+            mended++;
+        }
+        stored_flip(x.bytes[i], bit);
+    }
+    ck_assert_uint_ge(mended + 1, x.len); /* all but the one that was pushed to */
+}
+END_TEST
+
+START_TEST(a_damaged_block_that_lies_nowhere_else_is_named)
+{
+    struct store *live = store_mem_new(256 * MIB);
+    struct stored x = {.len = 0};
+    struct ps_error e;
+
+    save_whole();
+    stored_find(&x, STORE_TABLES, d.manifest.generation);
+    stored_flip(x.bytes[1], 8 * sizeof(struct block_head));
+    ck_assert_int_eq(durable_rebuild(&d, live, 78, NULL, NULL, &e), PS_ERR_IO);
+    ck_assert_str_eq(e.text, "save 1 is damaged: block 1 of variable 'b' does not have its checksum, and lies nowhere "
+                             "else");
+    live->ops->close(live);
+}
+END_TEST
+
+/* As psd has written before there were checksums. */
+static void
+unsum_store(void)
+{
+    Psd__ManifestRow row = PSD__MANIFEST_ROW__INIT;
+    static struct stored x;
+
+    stored_find(&x, STORE_TABLES, UINT8_MAX);
+    for (size_t i = 0; i < x.len; i++) {
+        struct block_head *head = (void *)(uintptr_t)x.bytes[i].data;
+
+        head->summed = head->sum = 0;
+    }
+    row.format = DURABLE_FORMAT;
+    row.generation = d.manifest.generation;
+    row.save = d.manifest.save;
+    row.boot = d.manifest.boot;
+    row.redo = d.manifest.redo;
+    row.blocks = d.manifest.blocks;
+    row.bytes = d.manifest.bytes;
+    OK(disk->ops->begin(disk, MIB));
+    OK(metadata_rows_put(disk, durable_manifest_name, &row.base));
+    OK(disk->ops->commit(disk));
+}
+
+START_TEST(a_save_without_checksums_is_read_and_the_next_one_has_them)
+{
+    struct durable_saver s = {.batch = 7};
+
+    save_whole();
+    unsum_store();
+    power_cycle();
+    ck_assert(!d.manifest.sums);
+    check_rebuilt(&instant);
+    for (int i = 0; i < 2; i++) {
+        s.written = 0;
+        OK(durable_save(&s));
+        ck_assert_uint_eq(s.written, d.manifest.bytes); /* none is taken for the same */
+        ck_assert(d.manifest.sums);
+        check_rebuilt(&instant);
+    }
+    s.written = 0;
+    OK(durable_save(&s));
+    ck_assert_uint_eq(s.written, 0);
 }
 END_TEST
 
@@ -862,6 +1055,18 @@ START_TEST(gap_in_the_redo_log_is_noticed)
 }
 END_TEST
 
+START_TEST(lost_end_of_the_redo_log_is_noticed)
+{
+    struct store_key last = store_redo_key(3);
+
+    put_pieces(1, 4);
+    OK(disk->ops->begin(disk, MIB));
+    OK(disk->ops->erase(disk, &last));
+    OK(disk->ops->commit(disk));
+    durable_refused("test", 0, PS_ERR_IO, "pieces from 3 to 3 are missing");
+}
+END_TEST
+
 static void
 add_common(TCase *t)
 {
@@ -898,6 +1103,11 @@ make_suite(void)
     tcase_add_test(t, what_another_boot_staged_is_erased_first);
     tcase_add_test(t, a_drop_after_a_save_that_failed_is_whole);
     tcase_add_test(t, gap_in_the_redo_log_is_noticed);
+    tcase_add_test(t, no_flipped_bit_of_a_save_is_rebuilt);
+    tcase_add_test(t, a_damaged_block_is_taken_from_the_other_generation);
+    tcase_add_test(t, a_damaged_block_that_lies_nowhere_else_is_named);
+    tcase_add_test(t, a_save_without_checksums_is_read_and_the_next_one_has_them);
+    tcase_add_test(t, lost_end_of_the_redo_log_is_noticed);
     suite_add_tcase(s, t);
     tcase_add_checked_fixture(lmdb, setup_lmdb, durable_teardown);
     add_common(lmdb);

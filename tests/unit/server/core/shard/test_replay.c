@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/core/journal/redo_record.h"
+#include "server/core/store/value_sum.h"
 #include "tests/unit/kits/power_kit.h"
 
 static struct kit k;
@@ -1117,8 +1118,49 @@ END_TEST
 START_TEST(another_format_is_refused_as_such)
 {
     make_log();
-    head_of(0)->format = REDO_FORMAT_DROPS + 1;
+    head_of(0)->format = REDO_FORMAT_DROPS + REDO_FORMAT_SUM + 1;
     expect_refused(PS_ERR_VERSION);
+    disk_finish(&disk);
+}
+END_TEST
+
+/* As the saver writes them. */
+static void
+sum_pieces(void)
+{
+    for (size_t i = 0; i < disk.pieces_len; i++) {
+        head_of(i)->format += REDO_FORMAT_SUM;
+        value_sum_put(&disk.pieces[i].key, disk.pieces[i].bytes, disk.pieces[i].len);
+    }
+}
+
+START_TEST(pieces_with_their_checksums_are_replayed)
+{
+    struct ps_error e = {0};
+
+    make_log();
+    sum_pieces();
+    ck_assert_msg(power_loss_error(&disk, &k, 78, &e) == PS_OK, "%s", e.text);
+    disk_finish(&disk);
+    kit_finish(&k);
+}
+END_TEST
+
+/* Bits of the head, of metadata, of gradients, of what lies behind the record. */
+START_TEST(a_piece_with_a_flipped_bit_is_refused)
+{
+    static const size_t places[] = {0, 9, 20, 30, 45, 60, 2000, 4079};
+    struct ps_error e = {0};
+    char says[96];
+
+    make_log();
+    sum_pieces();
+    disk.pieces[1].bytes[places[_i]] ^= 4;
+    snprintf(says, sizeof says, "the redo log is damaged: piece %" PRIu64 " does not have its checksum",
+             store_redo_number(&disk.pieces[1].key));
+    ck_assert_int_eq(power_loss_error(&disk, &k, 78, &e), PS_ERR_IO);
+    ck_assert_str_eq(e.text, says);
+    drop_shardless();
     disk_finish(&disk);
 }
 END_TEST
@@ -1220,6 +1262,8 @@ make_suite(void)
     tcase_add_test(tc, a_record_that_is_cut_short_is_refused);
     tcase_add_test(tc, pieces_out_of_order_are_refused);
     tcase_add_test(tc, another_format_is_refused_as_such);
+    tcase_add_test(tc, pieces_with_their_checksums_are_replayed);
+    tcase_add_loop_test(tc, a_piece_with_a_flipped_bit_is_refused, 0, 8);
     tcase_add_loop_test(tc, heads_that_cannot_be_are_refused, 0, 8);
     tcase_add_test(tc, damaged_metadata_never_crashes);
     suite_add_tcase(suite, tc);
