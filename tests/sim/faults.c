@@ -312,6 +312,8 @@ faults_start(struct faults *f, uint64_t seed)
     for (uint32_t i = 0; i < f->shards_len; i++)
         f->follow[i] = (struct faults_follow){
             .timer.run = follow_comes, .patience.run = patience_ends, .faults = f, .shard = &f->shards[i]};
+    for (uint32_t i = 0; i < f->shards_len; i++)
+        node_rot_init(&f->shards[i].rot, seed, i);
     f->random = seed ^ FOLLOW_SALT;
     f->follows = sim_mix_below(&f->random, 1000) < FOLLOW_PER_MILLE;
     if (f->level < FAULTS_CUTS)

@@ -295,6 +295,8 @@ node_shard_start(struct node_shard *n)
 {
     uint64_t boot = sim_rand(n->sim) | 1;
 
+    if (n->profile.durable && n->loss == LOSS_LIVE)
+        node_rot_try(n);
     if (n->profile.durable)
         node_saver_open(&n->saver);
     if (n->loss == LOSS_NONE ? !new_core(n, boot) : !node_life_rebuild(n, boot)) {

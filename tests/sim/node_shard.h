@@ -17,6 +17,7 @@
 #include "tests/sim/ledger.h"
 #include "tests/sim/model.h"
 #include "tests/sim/net.h"
+#include "tests/sim/node_rot.h"
 #include "tests/sim/node_saver.h"
 #include "tests/sim/sim.h"
 
@@ -67,6 +68,7 @@ struct node_shard {
     struct net_listener listener;
     struct store *store;
     struct node_saver saver; /* when profile.durable */
+    struct node_rot rot;     /* of its durable store */
     struct shard *core;
     struct shard_share share; /* of all connections */
     uint64_t clock_offset_ms; /* its monotonic clock is not the others' */

@@ -474,6 +474,9 @@ fill_report(const struct sim_run *r, struct run_report *out)
     for (uint32_t i = 0; i < r->model.shards; i++) {
         out->kills += r->shards[i].kills;
         out->power_losses += r->shards[i].power_losses;
+        out->flips += r->shards[i].rot.flips;
+        out->refused += r->shards[i].rot.refused;
+        out->mended += r->shards[i].rot.mended;
         out->turns += r->shards[i].turns;
         out->failed_commits += r->shards[i].failed_commits;
     }

@@ -24,7 +24,8 @@ struct run_report {
     char failure[2048];
     uint64_t hash, lines, virtual_ms;
     struct ledger_counts ledger;
-    uint64_t observed; /* pulls of the observer */
+    uint64_t observed;               /* pulls of the observer */
+    uint64_t flips, refused, mended; /* bits of disks, and starts over them */
     uint64_t kills, power_losses, crashes, rejoins, connections, turns, failed_commits;
 };
 

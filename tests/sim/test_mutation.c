@@ -82,6 +82,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_PIECE_ERASED_EARLY] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
     [MUTATION_LOG_NOT_CUT] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES}, 100},
     [MUTATION_LOG_CUT_AHEAD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [MUTATION_SUM_NOT_VERIFIED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [MUTATION_OLD_BOOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [MUTATION_SURVIVORS_NOT_TOLD] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1}, 400},
     [MUTATION_SURVIVORS_SENT_AGAIN] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1}, 400},

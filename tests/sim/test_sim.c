@@ -79,7 +79,7 @@ START_TEST(faults_do_happen)
 {
     struct run_options o = {.mode = RUN_MIXED, .faults = FAULTS_ALL};
     uint64_t first = test_seed(), kills = 0, crashes = 0, rejoins = 0, failed_commits = 0, sets = 0, powers = 0,
-             saves = 0, lost = 0, restores = 0;
+             saves = 0, lost = 0, restores = 0, flips = 0, refused = 0, mended = 0;
 
     for (uint64_t i = 0; i < 2 * SEEDS; i++) {
         struct run_report report;
@@ -95,7 +95,13 @@ START_TEST(faults_do_happen)
         saves += report.ledger.saves;
         lost += report.ledger.lost;
         restores += report.ledger.restores;
+        flips += report.flips;
+        refused += report.refused;
+        mended += report.mended;
     }
+    ck_assert_uint_gt(refused, 0);
+    ck_assert_uint_gt(mended, 0);
+    ck_assert_uint_gt(flips, refused + mended); /* some lie where nothing is read */
     ck_assert_uint_gt(restores, 0);
     ck_assert_uint_gt(powers, 0);
     ck_assert_uint_gt(saves, 0);
