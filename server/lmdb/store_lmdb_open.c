@@ -78,8 +78,10 @@ make_env(struct store_lmdb *s, const struct store_lmdb_options *o, uint32_t read
     mdb_env_set_maxreaders(s->env, readers);
     rc = mdb_env_open(s->env, o->dir, o->durable ? MDB_NOTLS : MDB_WRITEMAP | MDB_NOSYNC | MDB_NOTLS, 0600);
     if (rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH)
-        return ps_fail(e, PS_ERR_VERSION, "%s is not an LMDB environment that this psd can read: %s", s->dir.data_path,
-                       mdb_strerror(rc));
+        return ps_fail(e, PS_ERR_VERSION,
+                       "%s is not an LMDB environment that this psd can read: %s; to begin without what is in it, move "
+                       "it away",
+                       s->dir.data_path, mdb_strerror(rc));
     if (rc != 0)
         return ps_fail(e, store_lmdb_error(rc), "cannot open %s: %s", s->dir.data_path, mdb_strerror(rc));
     mdb_env_get_fd(s->env, &s->data_fd);

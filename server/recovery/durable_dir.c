@@ -46,7 +46,7 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
     d->in_memory = !report.on_disk;
     if ((err = durable_open(&d->durable, d->store, d->cluster, d->shard, d->shards, id, &why)) == PS_OK &&
         (err = env_pair_read(d->store, &d->pair)) != PS_OK)
-        ps_fail(&why, err, "it cannot be read: %s", ps_strerror(err));
+        ps_fail(&why, err, "%s", err == PS_ERR_IO ? "its row 'pair' is damaged, or cannot be read" : ps_strerror(err));
     if (err == PS_OK)
         return PS_OK;
     if (set_aside)
@@ -63,7 +63,8 @@ open_as_it_is(struct durable_dir *d, struct ps_error *e)
     enum ps_err err = identity_get(d->store, identity_durable, &row);
 
     if (err != PS_OK)
-        return ps_fail(e, err, "it cannot be read: %s", ps_strerror(err));
+        return ps_fail(e, err, "%s",
+                       err == PS_ERR_IO ? "its row 'durable' is damaged, or cannot be read" : ps_strerror(err));
     if (row == NULL)
         return ps_fail(e, PS_ERR_NOT_FOUND, "it is no durable environment");
     d->shard = row->shard;
