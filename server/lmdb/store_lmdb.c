@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "server/lmdb/store_lmdb_env.h"
+#include "server/lmdb/store_lmdb_guard.h"
 
 #define RESERVE_PAGES 2 /* of a reserve: its leaf, and a share of branches */
 
@@ -149,6 +150,17 @@ store_lmdb_ended(struct store_lmdb *s)
     s->found = false;
 }
 
+void
+store_lmdb_guard(const struct store_lmdb *s)
+{
+    MDB_envinfo info;
+
+    if (!s->durable)
+        return;
+    mdb_env_info(s->env, &info);
+    store_lmdb_guard_write(s->data_fd, s->map, info.me_last_txnid);
+}
+
 static enum ps_err
 lmdb_commit(struct store *base)
 {
@@ -162,10 +174,11 @@ lmdb_commit(struct store *base)
     store_room_end(&s->room);
     if (rc != 0)
         return commit_failed(s, rc);
-    if (s->wrote) {
-        s->commit++;
-        store_lmdb_publish(s);
-    }
+    if (!s->wrote)
+        return PS_OK;
+    s->commit++;
+    store_lmdb_publish(s);
+    store_lmdb_guard(s);
     return PS_OK;
 }
 

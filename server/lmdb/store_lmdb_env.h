@@ -5,6 +5,7 @@
  *     store_lmdb_rows.c    rows of metadata
  *     store_lmdb_tree.c    what a transaction takes of the trees
  *     store_lmdb_fetch.c   values that the disk may fail to read
+ *     store_lmdb_guard.c   checksums of LMDB's first two pages
  *     store_lmdb_pages.c   how many pages are used and free: the ops of store_room.h
  *     store_lmdb_open.c    opening and closing */
 #ifndef SERVER_LMDB_STORE_LMDB_ENV_H
@@ -123,6 +124,9 @@ void store_lmdb_tree_give_back(struct store_lmdb *s, int tree, uint64_t counted,
 /* store_lmdb_fetch.c. After the tables are there: find s->map. */
 enum ps_err store_lmdb_find_map(struct store_lmdb *s);
 enum ps_err store_lmdb_fetch(struct store *base, struct span value);
+
+/* After each commit: store_lmdb_guard.h. */
+void store_lmdb_guard(const struct store_lmdb *s);
 
 /* Ops for rows. */
 enum ps_err store_lmdb_row_put(struct store *base, enum store_table t, struct span key, struct span value);

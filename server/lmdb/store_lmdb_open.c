@@ -11,6 +11,7 @@
 
 #include "common/system/file_error.h"
 #include "server/lmdb/store_lmdb_env.h"
+#include "server/lmdb/store_lmdb_guard.h"
 
 #define READERS_DEFAULT 4096
 #define MAP_SPARE       (256 * MIB) /* address space past the limit, never allocated */
@@ -115,6 +116,8 @@ open_env(struct store_lmdb *s, const struct store_lmdb_options *o, struct ps_err
     enum ps_err err;
 
     (void)stat(s->dir.data_path, &was);
+    if (o->durable && (err = store_lmdb_guard_check(s->dir.data_path, e)) != PS_OK)
+        return err;
     if ((err = allocate_readers(&s->dir, o->dir, readers, e)) != PS_OK || (err = make_env(s, o, readers, e)) != PS_OK ||
         (err = check_env(s, (uint64_t)was.st_size, e)) != PS_OK)
         return err;
@@ -126,6 +129,7 @@ static enum ps_err
 open_tables(struct store_lmdb *s, struct ps_error *e)
 {
     MDB_txn *txn = NULL;
+    enum ps_err err;
     int rc;
 
     if (!store_room_open(&s->room, s->data_fd))
@@ -143,7 +147,9 @@ open_tables(struct store_lmdb *s, struct ps_error *e)
     if (rc != 0)
         return ps_fail(e, store_lmdb_error(rc), "cannot prepare %s: %s", s->dir.data_path, mdb_strerror(rc));
     store_lmdb_publish(s);
-    return store_lmdb_find_map(s);
+    if ((err = store_lmdb_find_map(s)) == PS_OK)
+        store_lmdb_guard(s);
+    return err;
 }
 
 static uint64_t

@@ -47,6 +47,8 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
     if ((err = durable_open(&d->durable, d->store, d->cluster, d->shard, d->shards, id, &why)) == PS_OK &&
         (err = env_pair_read(d->store, &d->pair)) != PS_OK)
         ps_fail(&why, err, "%s", err == PS_ERR_IO ? "its row 'pair' is damaged, or cannot be read" : ps_strerror(err));
+    if (err == PS_OK && d->pair.id == 0 && durable_dir_holds(d))
+        err = ps_fail(&why, PS_ERR_IO, "its row 'pair' is missing");
     if (err == PS_OK)
         return PS_OK;
     if (set_aside)

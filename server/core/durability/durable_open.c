@@ -56,6 +56,51 @@ check_identity(struct durable *d, struct ps_error *e)
     return err;
 }
 
+static bool
+see_block(void *arg, const struct store_key *key, struct span value)
+{
+    (void)key;
+    (void)value;
+    *(bool *)arg = true;
+    return false;
+}
+
+static bool
+see_row(void *arg, struct span key, struct span value)
+{
+    (void)key;
+    (void)value;
+    *(bool *)arg = true;
+    return false;
+}
+
+/* There are rows of a save. */
+static enum ps_err
+see_rows(const struct durable *d, bool *any)
+{
+    enum ps_err err = PS_OK;
+
+    *any = false;
+    for (enum store_table t = STORE_JOBS; t < STORE_TABLES && err == PS_OK && !*any; t++)
+        err = d->store->ops->each_row(d->store, t, see_row, any);
+    return err;
+}
+
+/* A store without facts is new, unless it has anything else. */
+static enum ps_err
+check_new(const struct durable *d, struct ps_error *e)
+{
+    bool any;
+    enum ps_err err = see_rows(d, &any);
+
+    if (err == PS_OK && !any)
+        err = d->store->ops->each_block(d->store, see_block, &any);
+    if (err != PS_OK)
+        return ps_fail(e, err, "the durable environment cannot be read: %s", ps_strerror(err));
+    return any ? ps_fail(e, PS_ERR_IO, "the durable environment is damaged: it has data, and does not say whose")
+               : PS_OK;
+}
+
 static enum ps_err
 durable_open_identify(struct durable *d, uint64_t id, struct ps_error *e)
 {
@@ -64,6 +109,8 @@ durable_open_identify(struct durable *d, uint64_t id, struct ps_error *e)
 
     if (err == PS_OK && any)
         return check_identity(d, e);
+    if (err == PS_OK && (err = check_new(d, e)) != PS_OK)
+        return err;
     if (err == PS_OK)
         err = make_identity(d, id);
     return err == PS_OK ? PS_OK : ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
@@ -104,6 +151,20 @@ read_manifest(const struct durable *d, const char *name, struct durable_manifest
                                      .rows_sum = row->rows_sum};
     protobuf_c_message_free_unpacked(m, NULL);
     return err;
+}
+
+/* Rows come with a manifest. */
+static enum ps_err
+check_manifest(const struct durable *d, struct ps_error *e)
+{
+    bool any = false;
+    enum ps_err err = d->manifest.save == 0 ? see_rows(d, &any) : PS_OK;
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "the durable environment cannot be read: %s", ps_strerror(err));
+    return any ? ps_fail(e, PS_ERR_IO, "the durable environment is damaged: the row '%s' is missing",
+                         durable_manifest_name)
+               : PS_OK;
 }
 
 struct pieces {
@@ -167,7 +228,7 @@ durable_open(struct durable *d, struct store *store, const char *cluster, uint32
     strcpy(d->cluster, cluster);
     if ((err = durable_open_identify(d, id, e)) != PS_OK ||
         (err = read_manifest(d, durable_manifest_name, &d->manifest, e)) != PS_OK ||
-        (err = read_manifest(d, durable_staged_name, &staged, e)) != PS_OK ||
+        (err = check_manifest(d, e)) != PS_OK || (err = read_manifest(d, durable_staged_name, &staged, e)) != PS_OK ||
         (err = read_manifest(d, durable_log_name, &log, e)) != PS_OK)
         return err;
     d->staged_boot = staged.boot;

@@ -113,20 +113,76 @@ START_TEST(empty_file_becomes_a_new_environment)
 }
 END_TEST
 
-/* Where LMDB keeps them, in both of its meta pages. */
+/* Where LMDB keeps them, in both of its meta pages; and the guard. */
 #define META_AT      LAYOUT_PAGE_HEAD
 #define META_VERSION 4
 #define META_PSIZE   24
+#define META_NUMBER  128
+#define META_BYTES   136
+#define GUARD_AT     2048
 
+/* Another LMDB knows no guard. */
 static void
 write_meta(off_t field, uint32_t value)
 {
     int fd = open(data_path(), O_WRONLY | O_CLOEXEC);
+    static const uint64_t none;
 
-    for (off_t page = 0; page < 2; page++)
+    for (off_t page = 0; page < 2; page++) {
         ck_assert_int_eq(pwrite(fd, &value, sizeof value, page * LAYOUT_PAGE + META_AT + field), sizeof value);
+        ck_assert_int_eq(pwrite(fd, &none, sizeof none, page * LAYOUT_PAGE + GUARD_AT), sizeof none);
+    }
     close(fd);
 }
+
+static void
+flip_bit(off_t bit)
+{
+    int fd = open(data_path(), O_RDWR | O_CLOEXEC);
+    uint8_t byte;
+
+    ck_assert_int_eq(pread(fd, &byte, 1, bit / 8), 1);
+    byte ^= (uint8_t)(1u << bit % 8);
+    ck_assert_int_eq(pwrite(fd, &byte, 1, bit / 8), 1);
+    close(fd);
+}
+
+/* The store is as it was, or is refused with a sentence, in pages and guards alike. */
+static void
+try_flipped(off_t bit, int *refused)
+{
+    struct store_dir_report report;
+    struct ps_error e;
+    struct store *s;
+
+    flip_bit(bit);
+    if (kit_try_open(0, &s, &report, &e) == PS_OK) {
+        kit_check(s, 1, 0, 1);
+        kit_check(s, 1, 1, 2);
+        s->ops->close(s);
+    } else {
+        ck_assert_ptr_nonnull(strstr(e.text, data_path()));
+        ++*refused;
+    }
+    flip_bit(bit);
+}
+
+START_TEST(flipped_bit_in_a_page_that_leads_to_all_is_found)
+{
+    const off_t page = _i * (off_t)LAYOUT_PAGE;
+    struct store *s = kit_open(0);
+    int refused = 0;
+
+    OK(kit_update(s, 1, 0, 2, 1));
+    OK(kit_update(s, 1, 1, 2, 2));
+    s->ops->close(s);
+    for (off_t bit = 0; bit < 8 * META_BYTES; bit += bit / 8 >= META_NUMBER ? 1 : 3)
+        try_flipped(8 * (page + META_AT) + bit, &refused);
+    ck_assert_int_gt(refused, 60); /* at least each bit of the number */
+    for (off_t bit = 0; bit < (off_t)8 * 24; bit += 5)
+        try_flipped(8 * (page + GUARD_AT) + bit, &refused);
+}
+END_TEST
 
 START_TEST(format_of_another_lmdb_is_refused)
 {
@@ -499,6 +555,7 @@ make_suite(void)
     tcase_add_test(tc, empty_file_becomes_a_new_environment);
     tcase_add_test(tc, format_of_another_lmdb_is_refused);
     tcase_add_test(tc, pages_of_another_size_are_refused);
+    tcase_add_loop_test(tc, flipped_bit_in_a_page_that_leads_to_all_is_found, 0, 2);
     tcase_add_test(tc, file_that_was_cut_short_is_refused);
     tcase_add_loop_test(tc, value_that_the_disk_has_lost_is_an_error_and_no_signal, 0, 17);
     tcase_add_test(tc, full_disk_is_an_error_and_all_is_kept_until_there_is_room);

@@ -694,6 +694,26 @@ START_TEST(no_flipped_bit_of_a_save_is_rebuilt)
 }
 END_TEST
 
+static void
+erase_fact(const char *name)
+{
+    OK(disk->ops->begin(disk, MIB));
+    OK(metadata_rows_erase(disk, name));
+    OK(disk->ops->commit(disk));
+}
+
+/* It would be taken for a new one, and a shard would begin empty. */
+START_TEST(a_store_whose_facts_are_gone_is_refused)
+{
+    save_whole();
+    erase_fact(durable_manifest_name);
+    durable_refused("test", 0, PS_ERR_IO, "the row 'manifest' is missing");
+    erase_fact(durable_staged_name);
+    erase_fact(identity_durable);
+    durable_refused("test", 0, PS_ERR_IO, "it has data, and does not say whose");
+}
+END_TEST
+
 /* No push between the saves: the other generation has the same blocks. */
 START_TEST(a_damaged_block_is_taken_from_the_other_generation)
 {
@@ -1104,6 +1124,7 @@ make_suite(void)
     tcase_add_test(t, a_drop_after_a_save_that_failed_is_whole);
     tcase_add_test(t, gap_in_the_redo_log_is_noticed);
     tcase_add_test(t, no_flipped_bit_of_a_save_is_rebuilt);
+    tcase_add_test(t, a_store_whose_facts_are_gone_is_refused);
     tcase_add_test(t, a_damaged_block_is_taken_from_the_other_generation);
     tcase_add_test(t, a_damaged_block_that_lies_nowhere_else_is_named);
     tcase_add_test(t, a_save_without_checksums_is_read_and_the_next_one_has_them);
