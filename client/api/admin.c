@@ -327,3 +327,42 @@ ps_client_save(ps_client *c, uint32_t shard, int timeout_ms, struct ps_save_repo
     limit = call_deadline_of(c, timeout_ms);
     return broadcast_query_run(&a, shard, 1, error);
 }
+
+static enum ps_err
+take_verified(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    Psd__SaveDone *m = psd__save_done__unpack(NULL, answer.len, answer.data);
+    struct ps_verify_report *out = arg;
+    enum ps_err err = PS_OK;
+
+    if (m == NULL)
+        return broadcast_query_unreadable(shard, e);
+    *out = (struct ps_verify_report){.save = m->save,
+                                     .blocks = m->blocks,
+                                     .verified = m->verified,
+                                     .mended = m->mended,
+                                     .differ = m->differ,
+                                     .ms = m->ms};
+    snprintf(out->first_mended, sizeof out->first_mended, "%s", m->first_mended);
+    snprintf(out->first_differs, sizeof out->first_differs, "%s", m->first_differs);
+    if (!m->verify)
+        err = ps_fail(e, PS_ERR_UNSUPPORTED, "shard %u has saved, and is of a version that does not verify", shard);
+    psd__save_done__free_unpacked(m, NULL);
+    return err;
+}
+
+enum ps_err
+ps_client_verify(ps_client *c, uint32_t shard, int timeout_ms, struct ps_verify_report *report, struct ps_error *error)
+{
+    Psd__Save message = PSD__SAVE__INIT;
+    struct call_deadline limit;
+    struct broadcast_query a = {
+        .limit = &limit, .type = MSG_SAVE, .message = &message.base, .take = take_verified, .arg = report};
+    enum ps_err err;
+
+    if ((err = call_need(c, report, error)) != PS_OK)
+        return err;
+    message.verify = true;
+    limit = call_deadline_of(c, timeout_ms);
+    return broadcast_query_run(&a, shard, 1, error);
+}

@@ -36,6 +36,8 @@ tell_end(struct saver *s, struct saver_job *job)
 
     if (job->error.code != PS_OK)
         event.error = &job->error;
+    else if (job->save->verify)
+        event.verified = &job->verified;
     s->job = NULL;
     s->config.event(s->config.arg, &event);
     saver_job_free(job);

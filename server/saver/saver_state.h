@@ -31,9 +31,10 @@ struct saver_job {
     bool abandoned; /* by the loop */
     bool ended;     /* by the thread, with: */
     struct ps_error error;
-    uint64_t read;     /* blocks */
-    uint64_t written;  /* bytes */
-    uint64_t left_out; /* of a checkpoint */
+    uint64_t read;                  /* blocks */
+    uint64_t written;               /* bytes */
+    struct shard_verified verified; /* of a save that verifies; by the thread before it ends */
+    uint64_t left_out;              /* of a checkpoint */
 
     /* The loop's. */
     uint64_t passed; /* blocks that the shard knows of */

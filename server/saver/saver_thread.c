@@ -119,6 +119,24 @@ saver_block_was_read(struct saver *s, size_t len)
     uv_async_send(&s->async);
 }
 
+/* What is read to be verified counts as written: the disk is as busy with it. */
+static enum ps_err
+verify_block(struct saver *s, struct saver_work *w, const struct store_key *key)
+{
+    struct span value;
+    size_t took = 0;
+    enum ps_err err = PS_OK;
+
+    if ((w->unread = saver_read(s, key, &value)) == PS_OK)
+        err = durable_stage_verified(saver_thread_store(s), key, value, &took);
+    if (w->unread != PS_OK || err != PS_OK)
+        return err;
+    w->written += took;
+    w->read_bytes += value.len;
+    saver_block_was_read(s, value.len);
+    return PS_OK;
+}
+
 /* Most blocks of a large model may be unchanged: those are not copied. */
 static enum ps_err
 put_block(struct saver *s, struct saver_work *w, const struct store_key *key)
@@ -148,7 +166,7 @@ put_blocks(struct saver *s, struct saver_work *w, uint64_t bytes)
 
     while (err == PS_OK && w->unread == PS_OK && w->written < bytes &&
            saver_next_block(s, w->read_bytes, w->due.redo_to, &block))
-        err = put_block(s, w, &block.key);
+        err = s->own->save->verify ? verify_block(s, w, &block.key) : put_block(s, w, &block.key);
     uv_async_send(&s->async);
     return err;
 }
@@ -247,6 +265,8 @@ saver_thread_finish(struct saver *s)
     }
     if (!in_txn(s, durable_finish(saver_thread_store(s), job->save, job->unix_ms), &w))
         return;
+    s->own->verified = saver_thread_store(s)->verified;
+    s->own->written -= s->own->verified.bytes;
     s->redo_next = MAX(s->redo_next, job->save->redo);
     s->cut = true;
     if ((err = catch_up(s)) != PS_OK) {

@@ -51,6 +51,44 @@ struct ps_save_report {
 PS_API enum ps_err ps_client_save(ps_client *client, uint32_t shard, int timeout_ms, struct ps_save_report *report,
                                   struct ps_error *error) PS_MUST_USE;
 
+/* What a shard's durable directory holds, after it was verified.
+ * Since: 0.1 */
+struct ps_verify_report {
+    uint64_t save;           /* number of the save that was made for it */
+    uint64_t blocks;         /* in it */
+    uint64_t verified;       /* of these, lay on the disk unchanged, and were read and held against their checksums */
+    uint64_t mended;         /* of these, were damaged, and are written again from memory */
+    uint64_t differ;         /* of these, are well on the disk, and are not the same in memory: that is damaged */
+    char first_mended[512];  /* which block is the first of them: "block 3 of variable 'w' of job 'train'"; or "" */
+    char first_differs[512]; /* the same */
+    uint64_t ms;             /* that it took */
+};
+
+/* Save a shard's state as ps_client_save() does, and read the blocks that lie on the disk unchanged.
+ *
+ * Each of these is held against its checksum, and against the live store's block. A durable directory holds two saves,
+ * and blocks that do not change lie in both: two calls verify all of them. A block that is damaged on the disk is
+ * written again. One that is damaged in memory is only reported, and the disk keeps the right one; blocks that have
+ * changed since the save before the last cannot be compared. Reading keeps to the rate of psd's --save-rate. Workers
+ * and observers may; training goes on meanwhile.
+ *
+ * Parameters:
+ *   shard   from 0 on, below ps_client_shards()
+ *   report  what was found; must not be NULL
+ * Errors:
+ *   PS_ERR_UNSUPPORTED  the shard has no durable directory, or is of a version that does not verify
+ *   PS_ERR_FULL         the disk is full
+ *   PS_ERR_IO           the disk failed
+ *   PS_ERR_TIMEOUT      not done by the deadline; it goes on
+ *   PS_ERR_INVALID      no such shard, or client or report is NULL
+ *   PS_ERR_DENIED       the token may not do this
+ *   PS_ERR_CANCELLED    ps_client_interrupt(); it goes on
+ *   PS_ERR_NOMEM        no memory
+ *   (session)           what ended the session
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_verify(ps_client *client, uint32_t shard, int timeout_ms, struct ps_verify_report *report,
+                                    struct ps_error *error) PS_MUST_USE;
+
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* How a checkpoint is taken. Zeroed: all defaults.

@@ -86,6 +86,8 @@ psctl_status_of(const struct shard_answer *answers, uint32_t n)
             return STATUS_NOT_REACHED;
         if (!answers[i].reached)
             status = STATUS_REFUSED;
+        if (status == EXIT_SUCCESS && answers[i].verified.mended + answers[i].verified.differ > 0)
+            status = EXIT_FAILURE; /* psctl verify */
     }
     return status;
 }
@@ -237,8 +239,8 @@ psctl_queries_shards(enum psctl_word word, const struct psctl_settings *s, const
 static bool
 psctl_is_slow(enum psctl_word word)
 {
-    return word == WORD_SAVE || word == WORD_DROP || word == WORD_CHECKPOINT || word == WORD_RESTORE ||
-           word == WORD_EXPORT || word == WORD_IMPORT || word == WORD_WAIT;
+    return word == WORD_SAVE || word == WORD_VERIFY || word == WORD_DROP || word == WORD_CHECKPOINT ||
+           word == WORD_RESTORE || word == WORD_EXPORT || word == WORD_IMPORT || word == WORD_WAIT;
 }
 
 static int
@@ -263,6 +265,8 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_drop(p);
     case WORD_SAVE:
         return psctl_save(p);
+    case WORD_VERIFY:
+        return psctl_verify(p);
     case WORD_CHECKPOINT:
         return psctl_checkpoint(p);
     case WORD_RESTORE:

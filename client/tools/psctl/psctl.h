@@ -29,7 +29,7 @@ struct psctl_settings {
     int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms, workers, bound;
     int colour, sort, by, mode;
     int64_t block_bytes, in_flight;
-    bool json, check, all, slots, yes, force;
+    bool json, check, all, slots, yes, force, live;
 };
 
 struct psctl {
@@ -54,6 +54,7 @@ int psctl_drain(struct psctl *p);
 int psctl_evict(struct psctl *p);
 int psctl_drop(struct psctl *p);
 int psctl_save(struct psctl *p);
+int psctl_verify(struct psctl *p);
 int psctl_checkpoint(struct psctl *p);
 int psctl_restore(struct psctl *p);
 int psctl_export(struct psctl *p);

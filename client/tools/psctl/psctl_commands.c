@@ -9,7 +9,7 @@
 #include "common/core/wire/wire.h"
 
 #define JSON_COMMANDS                                                                                                  \
-    "status jobs variables stats workers blocked ping top set drain evict drop save checkpoint restore "               \
+    "status jobs variables stats workers blocked ping top set drain evict drop save verify checkpoint restore "        \
     "snapshot trace export import bench"
 #define FIELD(name) offsetof(struct psctl_settings, name)
 
@@ -156,8 +156,15 @@ static const struct option psctl_options[] = {
      .argument = "N",
      .max = UINT32_MAX,
      .offset = FIELD(shard),
-     .commands = "drain save",
-     .help = "the shard to drain or save, by its place in the list, from 0; save: all shards unless it is given"},
+     .commands = "drain save verify",
+     .help = "the shard to drain, save or verify, by its place in the list, from 0; save, verify: all shards unless it "
+             "is given"},
+    {.name = "live",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(live),
+     .commands = "verify",
+     .help =
+         "also say how much of the live store was compared: the blocks that have not changed since they were saved"},
     {.name = "all",
      .kind = OPTION_FLAG,
      .offset = FIELD(all),
@@ -168,8 +175,8 @@ static const struct option psctl_options[] = {
      .kind = OPTION_MS,
      .argument = "TIME",
      .fallback = "5s",
-     .usual =
-         "5s; for the work of save, checkpoint, restore and import, and for wait 10m, of export 10m for each variable",
+     .usual = "5s; for the work of save, verify, checkpoint, restore and import, and for wait 10m, of export 10m for "
+              "each variable",
      .min = 100,
      .max = 24 * 3600 * 1000,
      .offset = FIELD(timeout_ms),
@@ -386,6 +393,13 @@ const struct subcommand psctl_commands[WORDS] = {
                    .about =
                        "write the state of all shards, or of one, to their durable directories now, and return when "
                        "it is on disk; training goes on meanwhile"},
+    [WORD_VERIFY] =
+        {.name = "verify",
+         .about = "read what the durable directories of all shards, or of one, hold, and compare it with its checksums "
+                  "and with the live store; training goes on meanwhile, and psd's --save-rate bounds the reading. What "
+                  "is damaged on a disk is written again from memory; what is damaged in memory is named, and the disk "
+                  "keeps the right one. It makes two saves, since a durable directory holds two: what is unchanged in "
+                  "them is read, all else is written anew. The exit status is 1 when anything was damaged"},
     [WORD_CHECKPOINT] = {.name = "checkpoint",
                          .operands = "DIR",
                          .paths = true,
@@ -471,17 +485,20 @@ static const struct command_section psctl_sections[] = {
     {"Exit status", (const struct command_entry[]){{"0", "all is well; --watch and top were ended by who watched"},
                                                    {"1", "a shard did not answer (the others are shown), a file could "
                                                          "not be read or written, --check found a shard that is "
-                                                         "not well, or snapshot diff a difference"},
+                                                         "not well, verify something damaged, or snapshot diff a "
+                                                         "difference"},
                                                    {"2", "the options or the configuration are wrong"},
                                                    {"3", "a shard refused what was asked for, or snapshot diff could "
                                                          "not read a file"},
                                                    {NULL, NULL}}},
     {"JSON",
      (const struct command_entry[]){
-         {"status, jobs, variables, stats, workers, blocked, ping, drain, save",
+         {"status, jobs, variables, stats, workers, blocked, ping, drain, save, verify",
           "{\"command\", \"shards\": [{\"shard\", \"address\", \"reached\"}], \"not_reached\"}: for each shard also "
           "\"report\" (of a question: psd.proto's Report), \"ping\" ({\"count\", \"min_us\", \"median_us\", "
-          "\"max_us\"}), \"saved\" ({\"save\", \"blocks\", \"bytes\", \"ms\"}), or \"error\" ({\"code\", \"text\", "
+          "\"max_us\"}), \"saved\" ({\"save\", \"blocks\", \"bytes\", \"ms\"}), \"verified\" ({\"save\", "
+          "\"blocks\", \"verified\", \"mended\", \"differ\", \"first_mended\", \"first_differs\", \"ms\"}), or "
+          "\"error\" ({\"code\", \"text\", "
           "\"peer\"}) when it was not reached"},
          {"top",
           "the same for each round from the second on, with \"report\" of all that it asks, and \"per_second\": how "

@@ -13,6 +13,7 @@ enum psctl_word {
     WORD_EVICT,
     WORD_DROP,
     WORD_SAVE,
+    WORD_VERIFY,
     WORD_CHECKPOINT,
     WORD_RESTORE,
     WORD_EXPORT,

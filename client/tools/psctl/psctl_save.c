@@ -1,4 +1,4 @@
-/* psctl save, checkpoint and restore: a cluster's state to disk, and back. */
+/* psctl save, verify, checkpoint and restore: a cluster's state to disk, and back. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -24,6 +24,36 @@ int
 psctl_save(struct psctl *p)
 {
     return psctl_print_error(p, QUERY_SAVE, print_saved);
+}
+
+/* ---- verify ---- */
+
+static void
+print_verified(const struct psctl *p, const struct shard_answer *a, char *out, size_t size)
+{
+    const struct ps_verify_report *r = &a->verified;
+    struct units time;
+    int len = snprintf(out, size, "save %" PRIu64 ", %" PRIu64 " blocks, %" PRIu64 " read in %s", r->save, r->blocks,
+                       r->verified, units_duration(r->ms, &time));
+
+    if (p->settings.live)
+        len += snprintf(out + len, size - (size_t)len, "; %" PRIu64 " compared in memory, %" PRIu64 " changed since",
+                        a->compared, r->blocks - MIN(a->compared, r->blocks));
+    if (r->mended > 0)
+        len += snprintf(out + len, size - (size_t)len,
+                        "; %" PRIu64 " DAMAGED on the disk, written again from memory: %.140s", r->mended,
+                        r->first_mended);
+    if (r->differ > 0)
+        len += snprintf(out + len, size - (size_t)len, "; %" PRIu64 " DAMAGED in memory, well on the disk: %.140s",
+                        r->differ, r->first_differs);
+    if (r->mended + r->differ == 0)
+        snprintf(out + len, size - (size_t)len, "; all is well");
+}
+
+int
+psctl_verify(struct psctl *p)
+{
+    return psctl_print_error(p, QUERY_VERIFY, print_verified);
 }
 
 /* ---- checkpoint, restore ---- */

@@ -8,15 +8,10 @@
 #include "common/core/model/layout.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/identity.h"
-#include "server/core/journal/redo_record.h"
 #include "server/core/store/metadata_rows.h"
 #include "server/core/store/row_sum.h"
-#include "server/core/store/value_sum.h"
 
 #define ERASE_MAX 1024 /* values that one transaction erases */
-
-static_assert(offsetof(struct block_head, sum) == VALUE_SUM_AT && offsetof(struct redo_head, sum) == VALUE_SUM_AT,
-              "a checksum lies at the same place in both");
 
 /* ---- Facts ---- */
 
@@ -184,20 +179,15 @@ durable_cut(struct durable *d, bool *more)
     return err == PS_OK && !*more && !d->saving ? durable_sweep(d, NULL, more) : err;
 }
 
-static uint8_t
-durable_staging_table(const struct durable *d)
-{
-    return d->manifest.generation ^ 1;
-}
-
 enum ps_err
 durable_begin_save(struct durable *d, uint64_t boot, bool *more)
 {
-    struct doomed x = {.generation = durable_staging_table(d)};
+    struct doomed x = {.generation = durable_staging_generation(d)};
     enum ps_err err;
 
     *more = false;
     d->staged = d->staged_sum = 0;
+    d->verified = (struct shard_verified){0};
     d->saving = true;
     if (d->staged_boot == boot || MUTATION(STAGED_BY_ANOTHER))
         return PS_OK;
@@ -209,91 +199,7 @@ durable_begin_save(struct durable *d, uint64_t boot, bool *more)
     return PS_OK;
 }
 
-/* ---- Saving ---- */
-
-static enum ps_err
-durable_put(struct durable *d, const struct store_key *key, struct span value, void **place)
-{
-    enum ps_err err = d->store->ops->reserve(d->store, key, value.len, place);
-
-    if (err == PS_OK)
-        memcpy(*place, value.data, value.len);
-    return err;
-}
-
-/* What an earlier psd has staged has no checksum, and is written again. */
-static bool
-is_same(struct span there, struct span value)
-{
-    const struct block_head *x = there.data, *y = value.data;
-
-    return there.len == value.len && x->version == y->version && x->clock == y->clock && x->summed == 1;
-}
-
-static void
-durable_staged(struct durable *d, struct span there)
-{
-    d->txn.staged++;
-    d->txn.staged_sum += value_sum_there(there);
-}
-
-static struct store_key
-staged_key(const struct durable *d, const struct store_key *key)
-{
-    return (struct store_key){.var = key->var, .block = key->block, .generation = durable_staging_table(d)};
-}
-
-enum ps_err
-durable_stage_same(struct durable *d, const struct store_key *key, struct span value, bool *same)
-{
-    struct store_key to = staged_key(d, key);
-    struct span there;
-    enum ps_err err = d->store->ops->get(d->store, &to, &there);
-
-    ps_assert(d->saving);
-    if (err == PS_OK)
-        err = d->store->ops->fetch(d->store, (struct span){there.data, sizeof(struct block_head)});
-    *same = err == PS_OK && is_same(there, value);
-    if (*same)
-        durable_staged(d, there);
-    return err == PS_ERR_NOT_FOUND ? PS_OK : err;
-}
-
-enum ps_err
-durable_stage(struct durable *d, const struct store_key *key, struct span value, size_t *written)
-{
-    struct store_key to = staged_key(d, key);
-    void *place;
-    bool same;
-    enum ps_err err = durable_stage_same(d, key, value, &same);
-
-    *written = 0;
-    if (err != PS_OK || same)
-        return err;
-    if ((err = durable_put(d, &to, value, &place)) != PS_OK)
-        return err;
-    ((struct block_head *)place)->summed = 1;
-    value_sum_put(&to, place, value.len);
-    durable_staged(d, (struct span){place, value.len});
-    *written = value.len;
-    return PS_OK;
-}
-
-enum ps_err
-durable_redo(struct durable *d, uint64_t number, struct span piece)
-{
-    struct store_key key = store_redo_key(number);
-    void *place;
-    enum ps_err err = durable_put(d, &key, piece, &place);
-
-    ps_assert(number >= 1 && number <= STORE_REDO_MAX);
-    if (err != PS_OK)
-        return err;
-    ((struct redo_head *)place)->format += REDO_FORMAT_SUM;
-    value_sum_put(&key, place, piece.len);
-    d->txn.redo_next = MAX(d->txn.redo_next, number + 1);
-    return PS_OK;
-}
+/* ---- The end of a save ---- */
 
 /* Rows of one table that the save does not have; both come in the order of keys. */
 struct stale {
@@ -416,7 +322,7 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
                                                 .blocks = save->blocks,
                                                 .bytes = save->bytes,
                                                 .unix_ms = unix_ms,
-                                                .generation = durable_staging_table(d),
+                                                .generation = durable_staging_generation(d),
                                                 .drops = save->format == SHARD_FORMAT_DROPS,
                                                 .sums = true,
                                                 .blocks_sum = d->staged_sum + d->txn.staged_sum};

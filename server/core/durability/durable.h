@@ -92,13 +92,21 @@ struct durable {
     uint64_t mended;                           /* blocks that durable_rebuild() has taken from the other generation */
     char first_mended[DURABLE_BLOCK_TEXT_MAX]; /* the first of them: "block 3 of variable 'w'" */
 
-    bool saving;          /* since durable_begin_save() */
-    uint64_t staged;      /* blocks of that save */
-    uint64_t staged_sum;  /* the sum of their checksums */
-    uint64_t staged_boot; /* of what lies under generation 1 - g; 0: nothing does */
+    bool saving;                    /* since durable_begin_save() */
+    uint64_t staged;                /* blocks of that save */
+    uint64_t staged_sum;            /* the sum of their checksums */
+    uint64_t staged_boot;           /* of what lies under generation 1 - g; 0: nothing does */
+    struct shard_verified verified; /* by durable_stage_verified(), since durable_begin_save() */
     struct durable_txn txn;
     struct durable_sweep sweep;
 };
+
+/* That of the save that is being staged. */
+static inline uint8_t
+durable_staging_generation(const struct durable *d)
+{
+    return d->manifest.generation ^ 1;
+}
 
 extern const char *const durable_manifest_name, *const durable_staged_name, *const durable_log_name; /* facts */
 
@@ -129,8 +137,8 @@ enum ps_err durable_sweep(struct durable *d, const struct shard_save *save, bool
 /* A hash of the ids of a save's first *len variables; *len: how many there are of these. */
 uint64_t durable_sweep_hash(const struct shard_save *save, size_t *len);
 
-/* Within a transaction. A block of that save, each once; key: where it lies in the live store. *written: bytes that
- * this took, 0 when it was there.
+/* Within a transaction (durable_stage.c). A block of that save, each once; key: where it lies in the live store.
+ * *written: bytes that this took, 0 when it was there.
  *
  * durable_stage_same() stages the block only if it is there already (*same), and reads the value's head and length
  * alone. */
@@ -138,6 +146,12 @@ enum ps_err durable_stage_same(struct durable *d, const struct store_key *key, s
                                bool *same) PS_MUST_USE;
 enum ps_err durable_stage(struct durable *d, const struct store_key *key, struct span value,
                           size_t *written) PS_MUST_USE;
+
+/* The same for a save that verifies: a block that is there already is read as a whole and held against its checksum,
+ * and is written again from the live one when that does not hold; otherwise the live one is held against it. What was
+ * found is counted in d->verified. *took: bytes that were written, or read. */
+enum ps_err durable_stage_verified(struct durable *d, const struct store_key *key, struct span value,
+                                   size_t *took) PS_MUST_USE;
 
 /* A piece of the redo log; one that is there already is written over. */
 enum ps_err durable_redo(struct durable *d, uint64_t number, struct span piece) PS_MUST_USE;

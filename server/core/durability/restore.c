@@ -367,7 +367,7 @@ restore_filled(struct shard *s)
     r->save = s->save.number + 1;
     s->save.changed = true;
     if (s->config.durable)
-        save_request_save(s, NULL, 0);
+        save_request_save(s, NULL, 0, false);
 }
 
 static void

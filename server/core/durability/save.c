@@ -10,6 +10,8 @@
 #include "server/core/shard_state.h"
 #include "server/core/turn/save_copy.h"
 
+#define SAVE_BLOCK_TEXT_MAX 400
+
 void
 save_init(struct shard *s)
 {
@@ -94,6 +96,18 @@ close_if_passed(struct save *save)
     save->say_close = true;
 }
 
+/* One of those that wait for it asked for that. */
+static bool
+save_verifies(const struct save *save)
+{
+    const struct save_request *r;
+
+    DL_FOREACH (save->answering, r)
+        if (r->verify)
+            return true;
+    return false;
+}
+
 /* Hand the instant out. */
 static enum ps_err
 say_begun(struct shard *s)
@@ -108,6 +122,7 @@ say_begun(struct shard *s)
     out->redo = save->redo;
     out->blocks = save->len;
     out->bytes = save->bytes;
+    out->verify = save_verifies(save);
     if (!actions_save(s, SHARD_SAVE_BEGUN, out))
         return PS_ERR_NOMEM;
     save->copy = NULL;
@@ -297,12 +312,53 @@ save_passed(struct shard *s, uint64_t blocks)
     close_if_passed(save);
 }
 
+/* "block 3 of variable 'w' of job 'train'"; it may have been dropped since. */
+static char *
+save_say_block(const struct shard *s, uint64_t count, const struct store_key *key, char *out, size_t size)
+{
+    const struct variable *v = count > 0 ? variable_find(s, key->var) : NULL;
+
+    out[0] = '\0';
+    if (v != NULL)
+        snprintf(out, size, "block %" PRIu32 " of variable '%.128s' of job '%.128s'", key->block, v->name,
+                 v->job->name);
+    else if (count > 0)
+        snprintf(out, size, "block %" PRIu32 " of a variable that was dropped", key->block);
+    return out;
+}
+
 static void
-save_done(struct shard *s, uint64_t bytes)
+save_say_verified(struct shard *s, const struct shard_verified *found, const char *mended, const char *differs)
+{
+    if (found->mended > 0)
+        actions_log(s, SHARD_LOG_ERROR,
+                    "blocks on the disk did not have their checksums, and were written again from memory: is the disk "
+                    "well? first=\"%s\" blocks=%" PRIu64,
+                    mended, found->mended);
+    if (found->differ > 0)
+        actions_log(s, SHARD_LOG_ERROR,
+                    "blocks in memory are not what was saved of them: is the memory well? The save has the right ones "
+                    "first=\"%s\" blocks=%" PRIu64,
+                    differs, found->differ);
+}
+
+static void
+save_done(struct shard *s, uint64_t bytes, const struct shard_verified *found)
 {
     struct save *save = &s->save;
     struct save_request *list = save->answering;
     Psd__SaveDone m = PSD__SAVE_DONE__INIT;
+    char mended[SAVE_BLOCK_TEXT_MAX], differs[SAVE_BLOCK_TEXT_MAX];
+
+    if (found != NULL) {
+        m.verify = true;
+        m.verified = found->blocks;
+        m.mended = found->mended;
+        m.differ = found->differ;
+        m.first_mended = save_say_block(s, found->mended, &found->first_mended, mended, sizeof mended);
+        m.first_differs = save_say_block(s, found->differ, &found->first_differs, differs, sizeof differs);
+        save_say_verified(s, found, mended, differs);
+    }
 
     m.save = save->complete = save->number;
     m.blocks = save->len;
@@ -351,7 +407,7 @@ save_ended(struct shard *s, const struct shard_event *event)
     ps_assert(save->state == SAVE_CLOSING && !save->say_close);
     shard_trace_saved(s, save->begun_ns, event->bytes);
     if (save->answering->job_id == 0)
-        save_done(s, event->bytes);
+        save_done(s, event->bytes, event->verified);
     else
         checkpoint_done(s, event->bytes, event->count);
 }

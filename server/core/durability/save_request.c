@@ -40,9 +40,9 @@ save_request_add(struct shard *s, const struct save_request *asked, const char *
 }
 
 void
-save_request_save(struct shard *s, struct connection *c, uint64_t request)
+save_request_save(struct shard *s, struct connection *c, uint64_t request, bool verify)
 {
-    struct save_request asked = {.connection = c, .request = request};
+    struct save_request asked = {.connection = c, .request = request, .verify = verify};
     const struct save_request *r;
 
     if (!s->config.durable) {

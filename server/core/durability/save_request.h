@@ -29,6 +29,7 @@ struct save_request {
     struct connection *connection; /* NULL: no answer */
     uint64_t request;
     uint32_t job_id; /* of a checkpoint; 0: a save */
+    bool verify;     /* a save */
     bool at_clock;
     uint64_t clock, since_ms;
     struct save_place at; /* sync: blocks before this one have come to the clock */
@@ -37,7 +38,7 @@ struct save_request {
 };
 
 /* Take one, or answer why not. c NULL: of the glue. */
-void save_request_save(struct shard *s, struct connection *c, uint64_t request);
+void save_request_save(struct shard *s, struct connection *c, uint64_t request, bool verify);
 void save_request_checkpoint(struct shard *s, struct connection *c, uint64_t request, const Psd__Checkpoint *m);
 
 /* The request that is due, with all others that its save answers, taken out of the queue. NULL: none. */

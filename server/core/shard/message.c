@@ -138,7 +138,7 @@ static enum shard_result
 message_on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
-    save_request_save(s, c, msg->request);
+    save_request_save(s, c, msg->request, msg->u.save->verify);
     return SHARD_TAKEN;
 }
 

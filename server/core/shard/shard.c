@@ -104,7 +104,7 @@ shard_take_event(struct shard *s, struct event_context *ctx)
         drain_begin(s);
         return SHARD_TAKEN;
     case SHARD_SAVE:
-        save_request_save(s, NULL, 0);
+        save_request_save(s, NULL, 0, false);
         return SHARD_TAKEN;
     case SHARD_SAVE_PASSED:
         save_passed(s, event->count);

@@ -8,15 +8,20 @@
 #include "common/core/base/mutation.h"
 
 uint32_t
-value_sum(const struct store_key *key, struct span value)
+value_sum_parts(const struct store_key *key, const void *head, struct span value)
 {
     const uint32_t name[2] = {htole32(key->var), htole32(key->block)};
-    const uint8_t *bytes = value.data;
     uint32_t sum = crc32c(0, name, sizeof name);
 
     ps_assert(value.len >= STORE_HEAD);
-    sum = crc32c(sum, bytes, VALUE_SUM_AT);
-    return crc32c(sum, bytes + STORE_HEAD, value.len - STORE_HEAD);
+    sum = crc32c(sum, head, VALUE_SUM_AT);
+    return crc32c(sum, (const uint8_t *)value.data + STORE_HEAD, value.len - STORE_HEAD);
+}
+
+uint32_t
+value_sum(const struct store_key *key, struct span value)
+{
+    return value_sum_parts(key, value.data, value);
 }
 
 uint32_t

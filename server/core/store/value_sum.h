@@ -16,6 +16,9 @@
 /* Of the value; what lies at VALUE_SUM_AT does not count. */
 uint32_t value_sum(const struct store_key *key, struct span value);
 
+/* The same of a value whose head is to be another. */
+uint32_t value_sum_parts(const struct store_key *key, const void *head, struct span value);
+
 /* The one that it carries. */
 uint32_t value_sum_there(struct span value);
 

@@ -103,6 +103,15 @@ struct shard_share {
     uint64_t parked_bytes;
 };
 
+/* What a save that verifies has found among the blocks that lay there unchanged. Keys: of the first one. */
+struct shard_verified {
+    uint64_t blocks; /* that were read */
+    uint64_t bytes;  /* of those that were not written again */
+    uint64_t mended; /* did not have their checksums, and were written again from the live store */
+    uint64_t differ; /* are well there, and are otherwise in the live store, under the same version */
+    struct store_key first_mended, first_differs;
+};
+
 struct shard_event {
     enum shard_event_kind kind;
     uint64_t now_ms; /* monotonic */
@@ -119,6 +128,7 @@ struct shard_event {
     const char *token;         /* SHARD_FRAME: name of the token that its peer proved; NULL or "": none */
     struct shard_share *share; /* SHARD_FRAME: its identity's; may be NULL */
     uint64_t count, bytes, number;
+    const struct shard_verified *verified; /* SHARD_SAVE_ENDED of a save that verifies */
     /* Glue's own figures for reports, read on SHARD_FRAME of a query. */
     uint64_t in_flight_bytes;
     const struct shard_figures *figures; /* may be NULL */
@@ -197,6 +207,7 @@ struct shard_save {
     uint32_t format;        /* the same: SHARD_FORMAT, ... (identity.h) */
     uint64_t redo;          /* pieces of the redo log before this one are in it */
     uint64_t blocks, bytes; /* to be saved */
+    bool verify;            /* what lies there unchanged is read, and held against its checksum */
     const char *checkpoint; /* the directory of a checkpoint (checkpoint.h); NULL: a save to the durable environment */
     const char *job;        /* of a checkpoint */
     const struct shard_save_row *rows; /* [rows_len]; of a checkpoint: STORE_VARS of its job */

@@ -350,7 +350,10 @@ kit_save_ended(struct kit *k, uint64_t bytes, uint64_t count, const struct ps_er
 {
     ck_assert(k->save != NULL && (k->save_closing || error != NULL));
     drop_save(k);
-    kit_event(k, &(struct shard_event){.kind = SHARD_SAVE_ENDED, .bytes = bytes, .count = count, .error = error});
+    kit_event(k,
+              &(struct shard_event){
+                  .kind = SHARD_SAVE_ENDED, .bytes = bytes, .count = count, .error = error, .verified = k->verified});
+    k->verified = NULL;
 }
 
 /* ---- Answers ---- */

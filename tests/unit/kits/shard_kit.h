@@ -41,24 +41,25 @@ struct kit {
     struct shard_config config;
     uint64_t now_ms;
     uint64_t next_request;
-    enum role role;                      /* of all connections */
-    const char *token;                   /* name of the token that they prove from now on; NULL: none */
-    struct shard_share *share;           /* of those that say hello from now on; NULL at first */
-    bool unstable;                       /* their peers may write to payloads while these are looked at */
-    bool hold;                           /* turns end only in kit_turn() */
-    bool failed;                         /* the last turn's commit did */
-    bool may_fail;                       /* memory may run out, and the store fail: the kit then acts as psd does */
-    bool draining;                       /* SHARD_DRAIN_BEGUN came */
-    bool stopped;                        /* SHARD_STOPPED came */
-    unsigned logs;                       /* SHARD_LOG actions seen */
-    char audit[256];                     /* the newest of them that begins so */
-    struct shard_save *save;             /* that runs: SHARD_SAVE_BEGUN came */
-    bool save_closing;                   /* SHARD_SAVE_CLOSE came */
-    void (*save_instant)(struct kit *k); /* or NULL: called at its instant */
-    void (*save_begun)(struct kit *k);   /* or NULL: called when it is handed out */
-    unsigned abandoned;                  /* SHARD_SAVE_ABANDONED actions seen */
-    uint64_t redo;                       /* the newest SHARD_REDO's number */
-    struct shard_action wanted;          /* the newest SHARD_RESTORE_WANTED; its texts are the kit's */
+    enum role role;                        /* of all connections */
+    const char *token;                     /* name of the token that they prove from now on; NULL: none */
+    struct shard_share *share;             /* of those that say hello from now on; NULL at first */
+    bool unstable;                         /* their peers may write to payloads while these are looked at */
+    bool hold;                             /* turns end only in kit_turn() */
+    bool failed;                           /* the last turn's commit did */
+    bool may_fail;                         /* memory may run out, and the store fail: the kit then acts as psd does */
+    bool draining;                         /* SHARD_DRAIN_BEGUN came */
+    bool stopped;                          /* SHARD_STOPPED came */
+    unsigned logs;                         /* SHARD_LOG actions seen */
+    char audit[256];                       /* the newest of them that begins so */
+    struct shard_save *save;               /* that runs: SHARD_SAVE_BEGUN came */
+    bool save_closing;                     /* SHARD_SAVE_CLOSE came */
+    const struct shard_verified *verified; /* what the next save's end says */
+    void (*save_instant)(struct kit *k);   /* or NULL: called at its instant */
+    void (*save_begun)(struct kit *k);     /* or NULL: called when it is handed out */
+    unsigned abandoned;                    /* SHARD_SAVE_ABANDONED actions seen */
+    uint64_t redo;                         /* the newest SHARD_REDO's number */
+    struct shard_action wanted;            /* the newest SHARD_RESTORE_WANTED; its texts are the kit's */
     bool open[KIT_CONNS];
     bool closed[KIT_CONNS]; /* the shard closed it */
     bool lost[KIT_CONNS];   /* an answer could not be made: closed at the end of the turn */

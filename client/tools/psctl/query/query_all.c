@@ -179,6 +179,30 @@ query_all_save(const struct shard_question *q, ps_client *client, struct shard_a
     return ps_client_save(client, 0, q->work_ms, &a->saved, &a->error);
 }
 
+/* What lies in the save that counts, and in the one before it, which the next one is written over. */
+static enum ps_err
+query_all_verify(const struct shard_question *q, ps_client *client, struct shard_answer *a)
+{
+    struct ps_verify_report *sum = &a->verified, second;
+    enum ps_err err;
+
+    if ((err = ps_client_verify(client, 0, q->work_ms, sum, &a->error)) != PS_OK ||
+        (err = ps_client_verify(client, 0, q->work_ms, &second, &a->error)) != PS_OK)
+        return err;
+    if (sum->mended == 0)
+        memcpy(sum->first_mended, second.first_mended, sizeof sum->first_mended);
+    if (sum->differ == 0)
+        memcpy(sum->first_differs, second.first_differs, sizeof sum->first_differs);
+    a->compared = second.verified;
+    sum->save = second.save;
+    sum->blocks = second.blocks;
+    sum->verified += second.verified;
+    sum->mended += second.mended;
+    sum->differ = MAX(sum->differ, second.differ);
+    sum->ms += second.ms;
+    return PS_OK;
+}
+
 static enum ps_err
 query_all_evict(const struct shard_question *q, ps_client *client, struct shard_answer *a)
 {
@@ -220,9 +244,10 @@ static void
 query_all_shard(const struct shard_question *q, struct shard_answer *a)
 {
     static enum ps_err (*const asks[])(const struct shard_question *q, ps_client *client, struct shard_answer *a) = {
-        [QUERY_QUERIES] = query_all_queries, [QUERY_PINGS] = query_all_pings, [QUERY_DRAIN] = query_all_drain,
-        [QUERY_SAVE] = query_all_save,       [QUERY_EVICT] = query_all_evict, [QUERY_DROP] = query_all_drop};
-    bool slow = q->kind == QUERY_SAVE || q->kind == QUERY_DROP;
+        [QUERY_QUERIES] = query_all_queries, [QUERY_PINGS] = query_all_pings,   [QUERY_DRAIN] = query_all_drain,
+        [QUERY_SAVE] = query_all_save,       [QUERY_VERIFY] = query_all_verify, [QUERY_EVICT] = query_all_evict,
+        [QUERY_DROP] = query_all_drop};
+    bool slow = q->kind == QUERY_SAVE || q->kind == QUERY_VERIFY || q->kind == QUERY_DROP;
     struct lost_shard lost;
     ps_client *client;
     enum ps_err err;

@@ -15,11 +15,12 @@
 
 enum query_kind {
     QUERY_QUERIES,
-    QUERY_PINGS, /* round trips */
-    QUERY_DRAIN, /* drain, and wait until it has closed */
-    QUERY_SAVE,  /* save, and wait until it is on disk */
-    QUERY_EVICT, /* end a worker's session */
-    QUERY_DROP   /* drop a job, or variables of it */
+    QUERY_PINGS,  /* round trips */
+    QUERY_DRAIN,  /* drain, and wait until it has closed */
+    QUERY_SAVE,   /* save, and wait until it is on disk */
+    QUERY_VERIFY, /* the same, and what lies there is read */
+    QUERY_EVICT,  /* end a worker's session */
+    QUERY_DROP    /* drop a job, or variables of it */
 };
 
 /* The answer of one shard; render.h and top.h print these. */
@@ -31,11 +32,13 @@ struct shard_answer {
     bool reached;
     int64_t ahead_ns; /* PS_QUERY_TIMELINE: how far its machine's clock is ahead of this one's */
     json_t *report; /* a Report, see psd.proto, of several queries the members of all; NULL: not reached, or no query */
-    struct variable_list *variables; /* what it has of PS_QUERY_VARIABLES, apart; NULL: that was not asked */
-    struct ps_save_report saved;     /* QUERY_SAVE */
-    struct ps_evict_report evicted;  /* QUERY_EVICT */
-    struct ps_drop_report dropped;   /* QUERY_DROP */
-    double *pings;                   /* [pings_len] round trips, microseconds, in the order they were made */
+    struct variable_list *variables;  /* what it has of PS_QUERY_VARIABLES, apart; NULL: that was not asked */
+    struct ps_save_report saved;      /* QUERY_SAVE */
+    struct ps_verify_report verified; /* QUERY_VERIFY */
+    uint64_t compared;                /* the same: blocks that its second pass has held against live ones */
+    struct ps_evict_report evicted;   /* QUERY_EVICT */
+    struct ps_drop_report dropped;    /* QUERY_DROP */
+    double *pings;                    /* [pings_len] round trips, microseconds, in the order they were made */
     size_t pings_len;
 };
 
@@ -57,7 +60,7 @@ struct shard_question {
     bool keeps_json;            /* variables are to be shown as JSON */
     int timeout_ms;             /* for connecting, for each answer (of a long report for each page), and for a shard
                                    that is lost to be back */
-    int work_ms;                /* QUERY_SAVE: for the disk; QUERY_DROP: for what is erased */
+    int work_ms;                /* QUERY_SAVE, QUERY_VERIFY: for the disk; QUERY_DROP: for what is erased */
 };
 
 /* Ask shards first to first + n - 1 of the cluster. Fill answers[n], which answers_free() frees. PS_ERR_NOMEM; errors

@@ -82,6 +82,15 @@ saved_json(const struct ps_save_report *s)
 }
 
 static json_t *
+verified_json(const struct ps_verify_report *r)
+{
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:I}", "save", (json_int_t)r->save, "blocks", (json_int_t)r->blocks,
+                     "verified", (json_int_t)r->verified, "mended", (json_int_t)r->mended, "differ",
+                     (json_int_t)r->differ, "first_mended", render_text(r->first_mended), "first_differs",
+                     render_text(r->first_differs), "ms", (json_int_t)r->ms);
+}
+
+static json_t *
 dropped_json(const struct ps_drop_report *r)
 {
     return json_pack("{s:b,s:I,s:I,s:I,s:I,s:I,s:b}", "found", r->found, "variables", (json_int_t)r->variables,
@@ -110,6 +119,8 @@ answer_json(const struct shard_answer *a, bool reports)
         json_object_set_new(object, "ping", ping_json(a));
     if (a->saved.save > 0)
         json_object_set_new(object, "saved", saved_json(&a->saved));
+    if (a->kind == QUERY_VERIFY && a->reached)
+        json_object_set_new(object, "verified", verified_json(&a->verified));
     if (a->kind == QUERY_EVICT && a->reached)
         json_object_set_new(object, "evicted", evicted_json(&a->evicted));
     if (a->kind == QUERY_DROP && a->reached)

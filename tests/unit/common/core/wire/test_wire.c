@@ -375,9 +375,13 @@ samples_saves(void)
     m.welcome.restored = (char *)"clock-100";
     m.welcome.restored_boot = 6;
     psd__save__init(&m.save);
+    m.save.verify = true;
     psd__save_done__init(&m.save_done);
     m.save_done.save = 4;
     m.save_done.blocks = 9;
+    m.save_done.verify = true;
+    m.save_done.mended = 1;
+    m.save_done.first_mended = (char *)"block 3 of variable 'w' of job 'train'";
     psd__checkpoint__init(&m.checkpoint);
     m.checkpoint.job = (char *)"train";
     m.checkpoint.dir = (char *)"/checkpoints/clock-100";

@@ -26,7 +26,8 @@ static struct instant instant; /* of the save that runs, or ran last */
 static struct test_rng rng;
 static struct layout layouts[VARS + 1];
 static uint64_t seq;
-static char dir[64]; /* of LMDB, or "" */
+static char dir[64];  /* of LMDB, or "" */
+static bool verifies; /* saves do */
 
 /* ---- The store below ---- */
 
@@ -102,6 +103,7 @@ durable_setup(void)
 
     rng.state = 5;
     seq = 0;
+    verifies = false;
     kit_init(&k, &kit_durable_config);
     k.save_begun = save_begun;
     kit_join(&k, 1, job, 0);
@@ -150,7 +152,7 @@ durable_stage_all(const struct shard_save_block *b, uint64_t *written)
 
     OK(k.store->ops->snapshot_ref(k.store, &snap));
     OK(k.store->ops->snapshot_get(k.store, snap, &b->key, &value));
-    err = durable_stage(&d, &b->key, value, &bytes);
+    err = (verifies ? durable_stage_verified : durable_stage)(&d, &b->key, value, &bytes);
     k.store->ops->snapshot_unref(k.store, snap);
     *written += bytes;
     return err;
@@ -757,6 +759,72 @@ START_TEST(a_damaged_block_that_lies_nowhere_else_is_named)
 }
 END_TEST
 
+/* All blocks lie there as they are, in both generations. */
+static void
+save_twice(void)
+{
+    struct durable_saver s = {.batch = 7};
+
+    OK(durable_save(&s));
+    OK(durable_save(&s));
+}
+
+START_TEST(a_save_that_verifies_mends_the_disk)
+{
+    struct durable_saver s = {.batch = 7};
+    struct stored x = {.len = 0};
+
+    save_twice();
+    stored_find(&x, STORE_TABLES, durable_staging_generation(&d));
+    stored_flip(x.bytes[1], 8 * sizeof(struct block_head) + 5);
+    stored_flip(x.bytes[2], 8 * offsetof(struct block_head, sum)); /* its checksum alone */
+    verifies = true;
+    OK(durable_save(&s));
+    ck_assert_uint_eq(d.verified.blocks, d.manifest.blocks);
+    ck_assert_uint_eq(d.verified.mended, 2);
+    ck_assert_uint_eq(d.verified.first_mended.var, 1);
+    ck_assert_uint_eq(d.verified.first_mended.block, 1);
+    ck_assert_uint_eq(d.verified.differ, 0);
+    check_rebuilt(&instant);
+    ck_assert_uint_eq(d.mended, 0);
+    OK(durable_save(&s));
+    ck_assert_uint_eq(d.verified.blocks, d.manifest.blocks);
+    ck_assert_uint_eq(d.verified.mended + d.verified.differ, 0);
+}
+END_TEST
+
+/* The disk keeps what memory has lost, in whichever generation it lies. */
+START_TEST(a_save_that_verifies_names_what_is_damaged_in_memory)
+{
+    struct durable_saver s = {.batch = 7};
+    struct instant whole;
+    struct stored x = {.len = 0};
+    struct store *live, *saved = disk;
+    struct instant have;
+
+    OK(durable_save(&s));
+    if (_i == 1)
+        OK(durable_save(&s));
+    whole = instant_of(k.store, INSTANT_NEWEST);
+    disk = k.store;
+    stored_find(&x, STORE_TABLES, UINT8_MAX);
+    disk = saved;
+    stored_flip(x.bytes[1], 8 * sizeof(struct block_head) + 5);
+    verifies = true;
+    OK(durable_save(&s));
+    ck_assert_uint_eq(d.verified.differ, 1);
+    ck_assert_uint_eq(d.verified.first_differs.var, 1);
+    ck_assert_uint_eq(d.verified.first_differs.block, 1);
+    ck_assert_uint_eq(d.verified.mended, 0);
+    live = durable_rebuild_live();
+    have = instant_of(live, 0);
+    instant_check_equal(&whole, &have);
+    instant_free(&have);
+    instant_free(&whole);
+    live->ops->close(live);
+}
+END_TEST
+
 /* As psd has written before there were checksums. */
 static void
 unsum_store(void)
@@ -1125,6 +1193,8 @@ make_suite(void)
     tcase_add_test(t, gap_in_the_redo_log_is_noticed);
     tcase_add_test(t, no_flipped_bit_of_a_save_is_rebuilt);
     tcase_add_test(t, a_store_whose_facts_are_gone_is_refused);
+    tcase_add_test(t, a_save_that_verifies_mends_the_disk);
+    tcase_add_loop_test(t, a_save_that_verifies_names_what_is_damaged_in_memory, 0, 2);
     tcase_add_test(t, a_damaged_block_is_taken_from_the_other_generation);
     tcase_add_test(t, a_damaged_block_that_lies_nowhere_else_is_named);
     tcase_add_test(t, a_save_without_checksums_is_read_and_the_next_one_has_them);

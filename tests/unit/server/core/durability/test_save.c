@@ -241,6 +241,36 @@ START_TEST(newest_commit_is_served_while_the_open_turn_moves_its_block)
 }
 END_TEST
 
+START_TEST(a_save_that_verifies_says_what_it_has_found)
+{
+    struct shard_verified found = {.blocks = 5, .mended = 2, .differ = 1};
+    uint32_t var = one_variable(PSD__MODE__ASYNC);
+    Psd__Save m = PSD__SAVE__INIT;
+    struct kit_answer *a;
+
+    found.first_mended = (struct store_key){.var = var, .block = 0, .generation = 1};
+    found.first_differs = (struct store_key){.var = var + 100};
+    kit_observe(&k, 2);
+    m.verify = true;
+    kit_frame(&k, 2, MSG_SAVE, 7, &m.base, NULL, 0);
+    ck_assert(k.save != NULL && k.save->verify);
+    k.verified = &found;
+    finish_save();
+    a = kit_expect(&k, 2, MSG_SAVE_DONE);
+    ck_assert(a->msg.u.save_done->verify);
+    ck_assert_uint_eq(a->msg.u.save_done->verified, 5);
+    ck_assert_uint_eq(a->msg.u.save_done->mended, 2);
+    ck_assert_uint_eq(a->msg.u.save_done->differ, 1);
+    ck_assert_str_eq(a->msg.u.save_done->first_mended, "block 0 of variable 'w' of job 'train'");
+    ck_assert_str_eq(a->msg.u.save_done->first_differs, "block 0 of a variable that was dropped");
+    kit_answer_free(a);
+    ask_save(2, 8);
+    ck_assert(k.save != NULL && !k.save->verify);
+    finish_save();
+    ck_assert(!save_answered(2, 8).verify);
+}
+END_TEST
+
 START_TEST(save_is_answered_with_its_number_and_reported)
 {
     struct kit_answer *a;
@@ -809,6 +839,7 @@ make_suite(void)
     tcase_add_test(t, updates_during_a_save_do_not_touch_its_values);
     tcase_add_test(t, newest_commit_is_served_while_the_open_turn_moves_its_block);
     tcase_add_test(t, save_is_answered_with_its_number_and_reported);
+    tcase_add_test(t, a_save_that_verifies_says_what_it_has_found);
     tcase_add_test(t, who_asks_during_a_save_is_answered_by_the_next_one);
     tcase_add_test(t, without_a_durable_environment_saves_are_unsupported);
     tcase_add_test(t, failed_save_is_told_and_the_next_one_may_come);
