@@ -132,20 +132,35 @@ read_whole(void)
     close(fd);
 }
 
-/* Memory is gone, and the disk is as it was, but for this bit. */
+/* The file is longer than what was ever written to it. */
+static bool
+is_used(size_t page)
+{
+    static const uint8_t none[PAGE];
+
+    return memcmp(whole + page * PAGE, none, PAGE) != 0;
+}
+
+/* Memory is gone, and the disk is as it was, but for this bit. A psd that cannot write to a damaged file sets it aside.
+ */
 static void
 write_flipped(size_t bit)
 {
-    char path[PATH_MAX], live[PATH_MAX];
+    char path[PATH_MAX], disk[PATH_MAX], live[PATH_MAX];
     int fd;
 
     snprintf(live, sizeof live, "%s/0", shards.directory);
+    snprintf(disk, sizeof disk, "%s/0.disk", shards.directory);
     ck_assert(remove_tree(live) == 0 || errno == ENOENT);
+    ck_assert(remove_tree(disk) == 0 && mkdir(disk, 0700) == 0);
     flipped_path(path);
-    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     ck_assert_int_ge(fd, 0);
     whole[bit / 8] ^= (uint8_t)(1u << bit % 8);
-    ck_assert_int_eq(write(fd, whole, whole_len), (ssize_t)whole_len);
+    ck_assert_int_eq(ftruncate(fd, (off_t)whole_len), 0);
+    for (size_t page = 0; page < whole_len / PAGE; page++)
+        if (is_used(page))
+            ck_assert_int_eq(pwrite(fd, whole + page * PAGE, PAGE, (off_t)(page * PAGE)), PAGE);
     whole[bit / 8] ^= (uint8_t)(1u << bit % 8);
     close(fd);
 }
@@ -158,15 +173,6 @@ has_structure(size_t page)
 
     memcpy(&number, whole + page * PAGE, sizeof number);
     return page < 2 || (number == page && (whole[page * PAGE + 10] & 3) != 0);
-}
-
-/* The file is longer than what was ever written to it. */
-static bool
-is_used(size_t page)
-{
-    static const uint8_t none[PAGE];
-
-    return memcmp(whole + page * PAGE, none, PAGE) != 0;
 }
 
 /* Where something was written; every other time where the file's structure lies, which is a small part of it. */
@@ -247,7 +253,7 @@ try_bit(size_t bit)
 }
 
 static int
-flips(void)
+flipped_count(void)
 {
     const char *given = getenv("PSD_TEST_FLIPS");
 
@@ -258,12 +264,94 @@ START_TEST(no_flipped_bit_of_the_durable_file_is_served)
 {
     int ends[FLIPPED_ENDS] = {0};
 
-    for (int i = 0; i < flips(); i++)
+    for (int i = 0; i < flipped_count(); i++)
         ends[try_bit(draw_bit(i))]++;
-    fprintf(stderr, "# %d bits: %d starts were right, %d were refused\n", flips(), ends[FLIPPED_SERVED],
+    fprintf(stderr, "# %d bits: %d starts were right, %d were refused\n", flipped_count(), ends[FLIPPED_SERVED],
             ends[FLIPPED_REFUSED]);
     ck_assert_int_gt(ends[FLIPPED_SERVED], 0);
     ck_assert_int_gt(ends[FLIPPED_REFUSED], 0);
+}
+END_TEST
+
+/* ---- Verifying ---- */
+
+/* A page in the middle of block 0 of the large variable, wherever it lies and lay. */
+static bool
+is_of_large(const uint8_t *page)
+{
+    float values[PAGE / sizeof(float)];
+
+    memcpy(values, page, sizeof values);
+    for (size_t i = 0; i < ARRAY_LEN(values); i++)
+        if (!(values[i] <= -7 && values[i] >= -19))
+            return false;
+    return true;
+}
+
+/* Flips a bit in each of them; how many there were. */
+static int
+damage_large(const char *name)
+{
+    uint8_t page[PAGE];
+    char path[PATH_MAX];
+    int fd, n = 0;
+
+    snprintf(path, sizeof path, "%s/%s/data.mdb", shards.directory, name);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    for (off_t at = 0; (at = lseek(fd, at, SEEK_DATA)) >= 0; at += PAGE) {
+        if (pread(fd, page, sizeof page, at) != (ssize_t)sizeof page)
+            break;
+        if (!is_of_large(page))
+            continue;
+        page[100] ^= 1;
+        ck_assert_int_eq(pwrite(fd, page, sizeof page, at), (ssize_t)sizeof page);
+        n++;
+    }
+    close(fd);
+    return n;
+}
+
+/* Its exit status; what it printed is in the log. */
+static int
+psctl_verify(void)
+{
+    const char *psctl = getenv("PSCTL_BIN");
+
+    return shards_shell("%s --shards %s verify >>%s/0.log 2>&1", psctl != NULL ? psctl : "build/client/tools/psctl",
+                        shards.address[0], shards.directory);
+}
+
+static void
+verified_is_right(void)
+{
+    shards_lose_power(&shards, 0);
+    shards_restart(&shards, 0);
+    ck_assert(probe_connect(&p, shards.address[0]) && probe_hello(&p, 0, 1, true));
+    ck_assert(is_right());
+    probe_close(&p);
+}
+
+START_TEST(what_flips_on_the_disk_is_mended_while_psd_serves)
+{
+    shards_restart(&shards, 0);
+    ck_assert_int_eq(psctl_verify(), 0);
+    ck_assert_int_gt(damage_large("0.disk"), 0);
+    ck_assert_int_eq(psctl_verify(), 1);
+    ck_assert(shards_said(&shards, 0, "DAMAGED on the disk, written again from memory: block 0 of variable 'dense/w'"));
+    verified_is_right();
+    ck_assert_int_eq(psctl_verify(), 0);
+}
+END_TEST
+
+START_TEST(what_flips_in_memory_is_named_and_the_disk_keeps_the_right_one)
+{
+    shards_restart(&shards, 0);
+    ck_assert_int_eq(psctl_verify(), 0);
+    ck_assert_int_gt(damage_large("0"), 0);
+    ck_assert_int_eq(psctl_verify(), 1);
+    ck_assert(shards_said(&shards, 0, "DAMAGED in memory, well on the disk: block 0 of variable 'dense/w'"));
+    verified_is_right();
 }
 END_TEST
 
@@ -276,6 +364,8 @@ make_suite(void)
     tcase_set_timeout(t, 600);
     tcase_add_checked_fixture(t, flipped_setup, flipped_teardown);
     tcase_add_test(t, no_flipped_bit_of_the_durable_file_is_served);
+    tcase_add_test(t, what_flips_on_the_disk_is_mended_while_psd_serves);
+    tcase_add_test(t, what_flips_in_memory_is_named_and_the_disk_keeps_the_right_one);
     suite_add_tcase(s, t);
     return s;
 }
