@@ -63,3 +63,20 @@ sockname_is_local(const struct sockaddr *own, const struct sockaddr *peer)
            own_v6->sin6_scope_id == peer_v6->sin6_scope_id &&
            IN6_ARE_ADDR_EQUAL(&own_v6->sin6_addr, &peer_v6->sin6_addr);
 }
+
+struct sockname_host
+sockname_host(const struct sockaddr *address)
+{
+    const struct sockaddr_in6 *v6 = (const void *)address;
+    struct sockname_host host = {{0}};
+    uint32_t v4;
+
+    if (sockname_v4(address, &v4)) {
+        memset(host.bytes + 10, 0xff, 2); /* as it is mapped into IPv6 */
+        v4 = htonl(v4);
+        memcpy(host.bytes + 12, &v4, sizeof v4);
+    } else if (address->sa_family == AF_INET6) {
+        memcpy(host.bytes, v6->sin6_addr.s6_addr, 8);
+    }
+    return host;
+}

@@ -94,7 +94,7 @@ http_run(void *http)
 
     while (!is_stopping(h)) {
         uint64_t now = monotonic_ms();
-        bool accepts = h->conns_len < HTTP_CONNECTIONS_MAX && now >= h->accept_ms;
+        bool accepts = now >= h->accept_ms && http_places_may_free(h);
 
         wait_for_something(h, accepts, http_poll_timeout_ms(h, now));
         http_listeners_change(h);

@@ -27,7 +27,9 @@
  * The page requests /api/live once a second: a client that watches holds no connection, let alone a thread.
  *
  * GET and HEAD, one request for each connection, no bodies. A client that breaks a limit loses its connection, no other
- * client does.
+ * client does. A connection has its place for as long as no other wants it: of those that hold one, and have sent no
+ * whole request or do not fetch their answer, the oldest makes way for a new one, so that who asks at once, as health
+ * checks do, is answered whatever others hold.
  *
  * With --http-tls it speaks TLS 1.3 and nothing else: a handshake counts in a connection's time. */
 #ifndef SERVER_HTTP_HTTP_H
@@ -38,8 +40,9 @@
 #include "common/include/psclient/ps_err.h"
 #include "server/core/metrics/metrics.h"
 
-#define HTTP_CONNECTIONS_MAX 32         /* at once; others wait in the system's queue */
-#define HTTP_HOST_MAX        16         /* of them from one address; more are closed */
+#define HTTP_CONNECTIONS_MAX 32         /* at once; one more closes the oldest whose request has not come */
+#define HTTP_HOST_MAX        16         /* the same of one address; of IPv6: of a network of 64 bits */
+#define HTTP_WAITING_MAX     28         /* of them that wait for figures; more are answered 503 */
 #define HTTP_REQUEST_MAX     (16 * KIB) /* bytes of a request's line and headers, and of what is kept to answer it */
 #define HTTP_TRACE_MAX       4096       /* spans of /api/trace: the newest */
 #define HTTP_LIFE_MS         10000      /* of a connection, from its beginning to the last byte of the answer */

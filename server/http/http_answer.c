@@ -342,27 +342,34 @@ may_have(struct http *h, struct MHD_Connection *c, const struct http_route *rout
 }
 
 static void
-note_asked(struct MHD_Connection *c)
+http_answer_note(struct MHD_Connection *c, bool waits)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct http_conn *g = info != NULL ? info->socket_context : NULL;
 
-    if (g != NULL)
-        g->asked = true;
+    if (g == NULL)
+        return;
+    g->asked = true;
+    g->waits = waits;
 }
 
 static enum MHD_Result
 wait_for_figures(struct http *h, struct MHD_Connection *c, const struct http_route *route, void **request)
 {
-    struct http_request *r = calloc(1, sizeof *r);
+    struct http_request *r;
 
-    if (r == NULL)
+    if (h->waiting_len == HTTP_WAITING_MAX)
+        return http_answer_text(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "late: %d requests wait for figures\n",
+                                HTTP_WAITING_MAX);
+    if ((r = calloc(1, sizeof *r)) == NULL)
         return MHD_NO;
     r->connection = c;
     r->route = route;
     r->outcome = HTTP_WAITING;
     r->since_us = monotonic_us();
     DL_APPEND(h->waiting, r);
+    h->waiting_len++;
+    http_answer_note(c, true);
     *request = r;
     MHD_suspend_connection(c);
     return MHD_YES;
@@ -383,7 +390,7 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
     (void)version;
     (void)body;
     (void)body_len;
-    note_asked(connection);
+    http_answer_note(connection, false);
     if (r != NULL) {
         ps_assert(r->outcome != HTTP_WAITING);
         result = r->route->answer(h, connection, r->outcome);
@@ -423,8 +430,10 @@ http_answered(void *http, struct MHD_Connection *connection, void **request, enu
     (void)how;
     if (r == NULL)
         return;
-    if (r->outcome == HTTP_WAITING)
+    if (r->outcome == HTTP_WAITING) {
         DL_DELETE(h->waiting, r);
+        h->waiting_len--;
+    }
     http_figures_used(h, r);
     free(r);
     *request = NULL;

@@ -16,6 +16,7 @@ static void
 end_wait(struct http *h, struct http_request *r, enum http_outcome outcome)
 {
     DL_DELETE(h->waiting, r);
+    h->waiting_len--;
     r->outcome = outcome;
     r->uses = outcome == HTTP_GIVEN;
     h->uses += r->uses;

@@ -1,6 +1,7 @@
 /* The HTTP server's state, for its files: http.c (start and end), http_listener.c (connections and their deadlines),
- * http_pages.c (the pages of other shards), http_tls.c (its certificate), http_figures.c (figures of the loop),
- * http_answer.c (routes and answers), http_trace.c (what the loop did). */
+ * http_places.c (which of them makes way for a new one), http_pages.c (the pages of other shards), http_tls.c (its
+ * certificate), http_figures.c (figures of the loop), http_answer.c (routes and answers), http_trace.c (what the loop
+ * did). */
 #ifndef SERVER_HTTP_HTTP_INTERNAL_H
 #define SERVER_HTTP_HTTP_INTERNAL_H
 
@@ -11,6 +12,7 @@
 
 #include "common/core/base/base.h"
 #include "common/core/cluster/address.h"
+#include "common/net/sockname.h"
 #include "common/net/tls.h"
 #include "server/access/certificate.h"
 #include "server/access/http_tokens.h"
@@ -20,11 +22,13 @@
 
 struct http_route;
 
-/* A connection, for its deadline. */
+/* A connection, for its deadline and its place. */
 struct http_conn {
     int fd;
+    struct sockname_host host;
     uint64_t since_ms;
     bool asked;   /* its request is whole */
+    bool waits;   /* for figures */
     bool hung_up; /* nothing more will come */
     bool ended;   /* by us */
     struct http_conn *prev, *next;
@@ -97,10 +101,12 @@ struct http {
     uint64_t asked_us, may_ask_us;
     struct http_listener *listeners; /* newest last */
     int listen_fd;
-    uint64_t accept_ms; /* no connection is accepted before this: there were no descriptors */
+    uint64_t accept_ms;          /* no connection is accepted before this: there were no descriptors */
+    struct sockname_host newest; /* whose connection is being taken */
     struct http_conn *conns;
     unsigned conns_len;
-    struct http_request *waiting; /* in order of arrival */
+    struct http_request *waiting; /* in order of arrival: */
+    unsigned waiting_len;         /* so many */
     unsigned uses;                /* requests that use the figures: the loop is not asked for others meanwhile */
 };
 
@@ -124,6 +130,15 @@ void http_listeners_accept(struct http *h);
 void http_listeners_run(struct http *h);
 void http_listeners_close_overdue(struct http *h); /* those past their deadline */
 void http_listeners_close(struct http *h);
+
+/* ---- http_places.c ---- */
+
+/* Room for one more connection: of all, and of this host. Where there is none, one that has not sent its request, or
+ * does not fetch its answer, is closed. False: there is none, since all wait for figures; the first only says whether
+ * the others would free one. */
+bool http_places_may_free(const struct http *h);
+bool http_places_free(struct http *h);
+bool http_places_free_of(struct http *h, const struct sockname_host *host);
 
 /* ---- http_tls.c ---- */
 

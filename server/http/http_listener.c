@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/core/base/hash.h"
 #include "common/system/now.h"
@@ -34,6 +35,7 @@ http_conn_came(struct http_listener *listener, struct MHD_Connection *connection
         return;
     }
     c->fd = info->connect_fd;
+    c->host = listener->http->newest;
     c->since_ms = monotonic_ms();
     DL_APPEND(listener->http->conns, c);
     *conn = c;
@@ -81,19 +83,29 @@ http_listeners_close_overdue(struct http *h)
     }
 }
 
+static void
+http_conn_take(struct http *h, int fd, struct sockaddr_storage *address, socklen_t len)
+{
+    h->newest = sockname_host((struct sockaddr *)address);
+    if (http_places_free_of(h, &h->newest))
+        (void)MHD_add_connection(h->listeners->prev->daemon, fd, (struct sockaddr *)address, len); /* closes it if it
+                                                                                                      fails */
+    else
+        close(fd);
+}
+
 void
 http_listeners_accept(struct http *h)
 {
-    struct http_listener *newest = h->listeners->prev;
     struct sockaddr_storage address;
     socklen_t len;
     int fd;
 
-    while (h->conns_len < HTTP_CONNECTIONS_MAX) {
+    for (unsigned n = 0; n < HTTP_CONNECTIONS_MAX && http_places_free(h); n++) {
         len = sizeof address;
         fd = accept4(h->listen_fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            (void)MHD_add_connection(newest->daemon, fd, (struct sockaddr *)&address, len); /* closes it if it fails */
+            http_conn_take(h, fd, &address, len);
         } else if (errno != EINTR && errno != ECONNABORTED) {
             if (errno != EAGAIN)
                 h->accept_ms = monotonic_ms() + PAUSE_MS;
@@ -131,10 +143,9 @@ http_listener_start_daemon(struct http_listener *listener)
             (tls ? MHD_USE_TLS : 0),
         0, NULL, NULL, http_answer, listener->http, MHD_OPTION_EXTERNAL_LOGGER, note_complaint, listener,
         MHD_OPTION_ARRAY, tls ? options : options + ARRAY_LEN(options) - 1, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)HTTP_HOST_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener, MHD_OPTION_NOTIFY_COMPLETED, http_answered,
-        listener->http, MHD_OPTION_END);
+        (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener,
+        MHD_OPTION_NOTIFY_COMPLETED, http_answered, listener->http, MHD_OPTION_END);
     if (listener->daemon == NULL || (info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD)) == NULL)
         return false;
     listener->epoll_fd = info->epoll_fd;

@@ -486,7 +486,8 @@ static const struct command_entry http_entries[] = {
     {"token", "with --http-tokens all but /healthz, /readyz and the page's own files take one; without it 401"},
     {"TLS", "with --http-tls 1.3 and nothing else: https:// for browsers and Prometheus, scheme HTTPS for probes"},
     {"limits", "GET and HEAD without a body, one request for each connection; 32 connections at once, 16 from one "
-               "address; 16 KiB for a request; 10 s from its beginning to the end of the answer"},
+               "address, then the oldest that has not sent its request makes way; 16 KiB for a request; 10 s from its "
+               "beginning to the end of the answer"},
     {NULL, NULL}};
 
 static const struct command_section sections[] = {

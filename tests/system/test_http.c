@@ -1,5 +1,6 @@
 /* Metrics and health of a real psd: their contents while it starts, works, stands still and stops; and the answers to
  * malformed requests. */
+#include <arpa/inet.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -489,7 +490,7 @@ START_TEST(who_is_slow_is_cut_off)
 }
 END_TEST
 
-/* One address gets half of the places; with all of those held, no more of it are let in until they are free. */
+/* One address gets half of the places: its oldest connections make way for its newest. */
 START_TEST(one_host_cannot_take_all_places)
 {
     int fds[HTTP_CONNECTIONS_MAX];
@@ -501,16 +502,54 @@ START_TEST(one_host_cannot_take_all_places)
         fds[i] = http_client_connect(address);
         ck_assert_int_ge(fds[i], 0);
     }
-    for (int i = HTTP_HOST_MAX; i < HTTP_CONNECTIONS_MAX; i++) /* these were one too many */
+    for (int i = 0; i < HTTP_HOST_MAX; i++) /* they had made way for these */
         ck_assert_int_le(recv(fds[i], &byte, 1, 0), 0);
-    for (int i = 0; i < HTTP_HOST_MAX; i++)
+    for (int i = HTTP_HOST_MAX; i < HTTP_CONNECTIONS_MAX; i++)
         open += recv(fds[i], &byte, 1, MSG_DONTWAIT) < 0;
     ck_assert_uint_eq(open, HTTP_HOST_MAX);
-    ck_assert_int_eq(http_ask("GET /healthz"), 0);
+    ck_assert_int_eq(http_ask("GET /healthz"), 200);
+    http_serves();
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++)
         close(fds[i]);
-    WAIT_FOR(http_ask("GET /healthz") == 200);
+}
+END_TEST
+
+/* A connection to the pages from this address of the machine's own. */
+static int
+http_from(const char *own)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(inet_pton(AF_INET, own, &from.sin_addr), 1);
+    ck_assert_int_eq(inet_pton(AF_INET, "127.0.0.1", &to.sin_addr), 1);
+    to.sin_port = htons((uint16_t)strtoul(strchr(address, ':') + 1, NULL, 10));
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* What they have sent: half a request; a whole one, whose answer they do not fetch. */
+START_TEST(health_is_told_while_others_hold_all_places)
+{
+    static const char *const owns[] = {"127.0.0.2", "127.0.0.3"}, *const sent[] = {"GET /", "GET /page.js HTTP/1.1\r\n"
+                                                                                            "Host: x\r\n\r\n"};
+    int fds[2 * HTTP_CONNECTIONS_MAX], small = 1;
+
+    http_psd_start();
+    for (int i = 0; i < 2 * HTTP_CONNECTIONS_MAX; i++) {
+        fds[i] = http_from(owns[i % 2]);
+        setsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+        http_client_send(fds[i], sent[_i], strlen(sent[_i]));
+        if (i >= HTTP_CONNECTIONS_MAX)
+            ck_assert_int_eq(http_ask("GET /healthz"), 200);
+    }
+    ck_assert_int_eq(http_ask("GET /readyz"), 200);
+    EXPECT("psd_http_overdue_total", 0);
     http_serves();
+    for (int i = 0; i < 2 * HTTP_CONNECTIONS_MAX; i++)
+        close(fds[i]);
 }
 END_TEST
 
@@ -611,6 +650,7 @@ make_suite(void)
     tcase_add_test(t, garbage_costs_its_own_connection);
     tcase_add_test(t, who_is_slow_is_cut_off);
     tcase_add_test(t, one_host_cannot_take_all_places);
+    tcase_add_loop_test(t, health_is_told_while_others_hold_all_places, 0, 2);
     tcase_add_test(t, without_descriptors_it_waits_and_does_not_spin);
     tcase_add_test(t, scrapes_and_pushes_do_not_get_in_each_others_way);
     suite_add_tcase(s, t);

@@ -91,6 +91,26 @@ START_TEST(a_connection_is_local_from_loopback_or_between_equal_addresses)
 }
 END_TEST
 
+START_TEST(a_host_is_an_ipv4_address_or_a_network_of_ipv6)
+{
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } rows[] = {{"10.0.0.1", "10.0.0.1", true},
+                {"10.0.0.1", "10.0.0.2", false},
+                {"10.0.0.1", "::ffff:10.0.0.1", true},
+                {"2001:db8::1", "2001:db8::ffff:2", true},
+                {"2001:db8::1", "2001:db8:0:1::1", false}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct sockaddr_storage a = address_of(rows[i].a, 1), b = address_of(rows[i].b, 2);
+        struct sockname_host x = sockname_host((struct sockaddr *)&a), y = sockname_host((struct sockaddr *)&b);
+
+        ck_assert_msg((memcmp(&x, &y, sizeof x) == 0) == rows[i].same, "%s, %s", rows[i].a, rows[i].b);
+    }
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -100,6 +120,7 @@ make_suite(void)
     tcase_add_test(t, an_address_is_written_with_its_port);
     tcase_add_test(t, only_loopback_is_loopback);
     tcase_add_test(t, a_connection_is_local_from_loopback_or_between_equal_addresses);
+    tcase_add_test(t, a_host_is_an_ipv4_address_or_a_network_of_ipv6);
     suite_add_tcase(s, t);
     return s;
 }
