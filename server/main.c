@@ -91,9 +91,11 @@ check_ready_fd(const struct psd_process *s, struct ps_error *e)
 
 /* ---- Starting ---- */
 
+#define DESCRIPTORS_OTHER (64 + DAEMON_LINGERING_MAX) /* files, listeners, HTTP, and connections that are closed */
+
 /* A connection is a descriptor; the usual limit of 1024 is for programs that use select(). */
 static void
-raise_descriptors(const struct options *o)
+raise_descriptors(struct options *o)
 {
     struct rlimit limit;
 
@@ -101,9 +103,12 @@ raise_descriptors(const struct options *o)
         return;
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < o->connections_max + 32)
-        log_line(LOG_LEVEL_WARNING, "the limit of open files is below --connections-max limit=%" PRIu64 " max=%" PRIu64,
-                 (uint64_t)limit.rlim_cur, o->connections_max);
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= o->connections_max + DESCRIPTORS_OTHER)
+        return;
+    log_line(LOG_LEVEL_WARNING, "the limit of open files is below --connections-max limit=%" PRIu64 " max=%" PRIu64,
+             (uint64_t)limit.rlim_cur, o->connections_max);
+    if (limit.rlim_cur > 2 * DESCRIPTORS_OTHER) /* the places that are kept for administrators are to be there */
+        o->connections_max = limit.rlim_cur - DESCRIPTORS_OTHER;
 }
 
 static void

@@ -97,7 +97,9 @@ struct shard {
     uint64_t lapse_at; /* no lease ends before this */
 
     struct connection *connections, *greeting; /* all; those that have not said hello, in order of arrival */
+    struct connection *idle;                   /* observers that wait for nothing: connection_idle.h */
     uint64_t connections_len;
+    uint64_t closing_len;  /* of them, that are being closed */
     uint64_t parked_bytes; /* of pulls that wait, of all connections */
     uint64_t unopened;     /* there was no memory for it: it is closed when the turn has failed; 0: none */
     struct sync_step *due;

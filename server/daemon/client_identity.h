@@ -18,6 +18,7 @@ struct client_identity {
     struct in_flight_share share;
     struct shard_share waiting; /* counted by the shard */
     uint32_t connections;
+    uint32_t reserved; /* of them, in places that are kept for who administers the shard */
     UT_hash_handle hh;
     char name[];
 };

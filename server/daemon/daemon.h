@@ -33,6 +33,9 @@
 #include "server/daemon/tls_listener.h"
 #include "server/process/options.h"
 
+/* Connections past --connections-max that were closed and may still read why; one more ends the oldest at once. */
+#define DAEMON_LINGERING_MAX 64
+
 struct access_policy;
 struct activated_sockets;
 struct http;
@@ -80,6 +83,9 @@ struct daemon {
     uint64_t message_turn, message_peer;
     uint64_t shared_until; /* turns before this one are shared */
     uint64_t next_id;
+    uint32_t opened_len;    /* that the shard knows of */
+    struct peer *lingering; /* that are closed, oldest first: */
+    uint32_t lingering_len; /* so many */
     struct in_flight in_flight;
     struct in_flight_share roles[ROLES]; /* of in_flight */
     struct client_identity *identities;  /* hash by name */

@@ -17,7 +17,6 @@ read_glue(const struct daemon *d, struct shard_figures *out)
                                   .in_flight_connection_max = d->in_flight.part_max,
                                   .in_flight_waits = d->in_flight.waits,
                                   .in_flight_connection_waits = d->in_flight.part_waits,
-                                  .connections_refused = d->refused[REFUSAL_CONNECTIONS],
                                   .descriptors_refused = d->refused[REFUSAL_DESCRIPTORS]};
     memcpy(out->denied, d->policy->denied, sizeof out->denied);
     HASH_ITER (hh, d->peers, p, next)
@@ -52,6 +51,7 @@ daemon_stats_measure(void *arg, struct metrics *m)
     m->certificate_ends[METRICS_CERTIFICATE_TCP] = d->tls.certificate.ends;
     m->certificate_ends[METRICS_CERTIFICATE_HTTP] = http_certificate(d->http)->ends;
     memcpy(m->refused, d->refused, sizeof m->refused);
+    m->refused[REFUSAL_CONNECTIONS] = m->limit_refused[LIMIT_CONNECTIONS];
     m->accepted = d->next_id;
     m->received_bytes = d->pool.received;
     m->sent_bytes = d->pool.sent;

@@ -187,6 +187,7 @@ tell_closed(struct peer *p)
     if (!p->opened || p->reported_closed)
         return;
     p->reported_closed = true;
+    p->daemon->opened_len--;
     daemon_step(p->daemon, &event);
 }
 
@@ -207,10 +208,29 @@ peer_unlist(struct peer *p)
 }
 
 static void
+peer_lingers(struct peer *p, bool lingers)
+{
+    struct daemon *d = p->daemon;
+
+    if (p->lingers == lingers)
+        return;
+    p->lingers = lingers;
+    if (!lingers) {
+        DL_DELETE2(d->lingering, p, linger_prev, linger_next);
+        d->lingering_len--;
+        return;
+    }
+    DL_APPEND2(d->lingering, p, linger_prev, linger_next);
+    d->lingering_len++;
+}
+
+static void
 peer_anonymous(struct peer *p)
 {
     in_flight_assign(&p->part, IN_FLIGHT_ROLE, NULL);
     in_flight_assign(&p->part, IN_FLIGHT_IDENTITY, NULL);
+    if (p->identity != NULL)
+        p->identity->reserved -= p->reserved;
     client_identity_give(&p->daemon->identities, p->identity);
     p->identity = NULL;
 }
@@ -224,6 +244,9 @@ peer_identify(struct peer *p, const char *name)
     in_flight_assign(&p->part, IN_FLIGHT_ROLE, &d->roles[p->role]);
     if ((p->identity = client_identity_take(&d->identities, name)) != NULL)
         in_flight_assign(&p->part, IN_FLIGHT_IDENTITY, &p->identity->share);
+    p->reserved = p->reserved && p->identity != NULL;
+    if (p->reserved)
+        p->identity->reserved++;
 }
 
 void
@@ -240,6 +263,7 @@ peer_closed(struct conn *c)
     d->rings_bytes -= p->ring_bytes;
     d->leaving_bytes -= p->leaving;
     peer_unlist(p);
+    peer_lingers(p, false);
     peer_proven(p);
     HASH_DEL(d->peers, p);
     free(p);
@@ -247,12 +271,25 @@ peer_closed(struct conn *c)
 }
 
 void
+peers_end_lingering(struct daemon *d, uint32_t most)
+{
+    while (d->lingering_len > most) {
+        struct peer *p = d->lingering;
+
+        peer_lingers(p, false);
+        conn_close(&p->conn, peer_closed);
+    }
+}
+
+void
 peer_close(struct peer *p)
 {
-    if (p->shaking) /* before the handshake is done nothing can be sent */
+    if (p->shaking) { /* before the handshake is done nothing can be sent */
         conn_close(&p->conn, peer_closed);
-    else
-        conn_finish(&p->conn, peer_closed);
+        return;
+    }
+    conn_finish(&p->conn, peer_closed);
+    peer_lingers(p, true);
 }
 
 /* ---- Shared memory ---- */

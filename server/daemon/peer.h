@@ -33,6 +33,9 @@ struct peer {
     struct peer_pace reads, fetches;
     uint64_t leaving; /* of daemon.leaving_bytes */
     struct in_flight_part part;
+    bool reserved; /* its place is one of those that are kept for who administers the shard */
+    bool lingers;  /* it is closed, and may read what was sent last */
+    struct peer *linger_prev, *linger_next;
     struct client_identity *identity; /* NULL: not known yet, or there was no memory for it */
     struct peer *flush_next;
     bool values;     /* are among what is to be flushed */
@@ -59,6 +62,9 @@ struct peer *peer_find(struct daemon *d, uint64_t id);
 
 /* The shard's actions. */
 void peer_close(struct peer *p); /* after what is queued */
+
+/* Of those that are closed and may still read what was sent, close all but so many at once, the oldest first. */
+void peers_end_lingering(struct daemon *d, uint32_t most);
 
 /* ---- Answers: peer_answer.c ---- */
 

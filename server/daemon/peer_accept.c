@@ -30,25 +30,29 @@ congestion_for(struct peer *p, bool is_unix)
     return sockname_is_loopback((struct sockaddr *)&address) ? "reno" : NULL;
 }
 
-/* Why the new connection is refused, or NULL. When no descriptor is left libuv closes new connections by itself,
- * without an answer: so the last few descriptors are kept to send the reason. */
+/* This descriptor is one of the last few. When none is left libuv closes new connections by itself, without an answer:
+ * so these are kept to send the reason. */
+static bool
+peer_accept_is_last(const struct peer *p)
+{
+    struct rlimit limit;
+    uv_os_fd_t fd;
+
+    return uv_fileno(&p->conn.u.handle, &fd) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+           limit.rlim_cur != RLIM_INFINITY && (rlim_t)fd + DESCRIPTORS_KEPT >= limit.rlim_cur;
+}
+
+/* Why the new connection is refused, or NULL; how many there may be is the shard's to say. */
 static const char *
 why_refuse(const struct peer *p)
 {
     struct daemon *d = p->daemon;
-    struct rlimit limit;
-    uv_os_fd_t fd;
 
-    if (HASH_COUNT(d->peers) - d->tls.len > d->options->connections_max) {
-        d->refused[REFUSAL_CONNECTIONS]++;
-        return "this shard has as many connections as --connections-max allows";
-    }
-    if (uv_fileno(&p->conn.u.handle, &fd) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        limit.rlim_cur != RLIM_INFINITY && (rlim_t)fd + DESCRIPTORS_KEPT >= limit.rlim_cur) {
-        d->refused[REFUSAL_DESCRIPTORS]++;
-        return "this shard has used up its file descriptors (ulimit -n)";
-    }
-    return NULL;
+    if (!peer_accept_is_last(p))
+        return NULL;
+    peers_end_lingering(d, DESCRIPTORS_KEPT / 2); /* there is room for the next ones */
+    d->refused[REFUSAL_DESCRIPTORS]++;
+    return "this shard has used up its file descriptors (ulimit -n)";
 }
 
 static void
@@ -110,15 +114,36 @@ await_proof(struct peer *p)
     DL_APPEND2(g->unproven, p, unproven_prev, unproven_next);
 }
 
+/* Whether it may take a place that is kept for who administers the shard: one identity at most half of them, since
+ * which process of this machine it is a TCP connection does not say. */
+static bool
+peer_accept_reserved(const struct peer *p)
+{
+    uint32_t most = connection_reserved((uint32_t)p->daemon->options->connections_max) / 2;
+
+    return p->identity != NULL && p->identity->reserved < most &&
+           (p->conn.u.handle.type == UV_NAMED_PIPE || p->conn.local || (p->token[0] != '\0' && p->role == ROLE_ADMIN));
+}
+
 /* Announces it to the shard: from now on its frames are handled. */
 static void
 peer_accept_introduce(struct peer *p)
 {
     struct shard_event event = peer_event(p, SHARD_OPENED);
+    struct daemon *d = p->daemon;
 
     p->opened = true;
+    d->opened_len++;
+    if (d->opened_len > d->options->connections_max + DAEMON_LINGERING_MAX && d->lingering_len > 0)
+        peers_end_lingering(d, d->lingering_len - 1);
     event.peer = p->conn.peer;
-    daemon_step(p->daemon, &event);
+    event.reserved = peer_accept_reserved(p);
+    p->reserved =
+        event.reserved && d->opened_len - d->lingering_len >
+                              d->options->connections_max - connection_reserved((uint32_t)d->options->connections_max);
+    if (p->reserved)
+        p->identity->reserved++;
+    daemon_step(d, &event);
 }
 
 void

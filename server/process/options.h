@@ -49,7 +49,7 @@ struct options {
     uint64_t shards_here; /* shards of the cluster that are known to be on this host, with this one */
     uint64_t in_flight, in_flight_connection, gather_memory;
     uint64_t connections_max, jobs_max, variables_max, sessions_max, barriers_max, parked_max, parked_bytes_max;
-    uint64_t hello_ms, frame_ms;
+    uint64_t hello_ms, observer_ms, frame_ms;
     uint64_t save_interval_ms; /* 0: only when asked */
     uint64_t save_pause_ms, save_on_stop_ms;
     uint64_t save_rate; /* bytes per second; 0: no limit */

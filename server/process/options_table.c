@@ -8,8 +8,9 @@
 
 #define FIELD(field) .offset = offsetof(struct options, field)
 
-#define SAVE_TIME_MAX (INT64_C(1000) * 3600 * 24 * 365)
-#define WAIT_MS_MIN   100 /* a number alone below it was meant in seconds */
+#define SAVE_TIME_MAX   (INT64_C(1000) * 3600 * 24 * 365)
+#define WAIT_MS_MIN     100  /* a number alone below it was meant in seconds */
+#define OBSERVER_MS_MIN 5000 /* a library that waits for a variable asks every second */
 
 static const struct option_choice no_address[] = {{"none", 0}, {NULL, 0}};
 
@@ -278,7 +279,9 @@ static const struct option table[] = {
      .max = 1000000,
      FIELD(connections_max),
      .section = "Connections",
-     .help = "connections at once; more are refused"},
+     .help =
+         "connections at once; one more closes a silent observer, or is refused. The last 32, or a sixteenth, are kept "
+         "for Unix sockets, this machine and tokens with role admin"},
     {.name = "shared-max",
      .kind = OPTION_INT,
      .argument = "COUNT",
@@ -307,6 +310,16 @@ static const struct option table[] = {
      .max = WIRE_LEASE_MS_MAX,
      FIELD(hello_ms),
      .help = "a connection that has sent no hello by then is closed; a TLS handshake has as long before that"},
+    {.name = "observer-timeout",
+     .kind = OPTION_MS,
+     .argument = "TIME",
+     .fallback = "10m",
+     .min = OBSERVER_MS_MIN,
+     .max = WIRE_LEASE_MS_MAX,
+     FIELD(observer_ms),
+     .help =
+         "an observer (psctl, a program that only reads) that says nothing for so long, and waits for no answer, is "
+         "closed; its library connects again when it asks"},
     {.name = "frame-timeout",
      .kind = OPTION_MS,
      .argument = "TIME",

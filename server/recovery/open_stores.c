@@ -198,6 +198,7 @@ make_shard(struct open_stores *s, uint64_t boot, struct ps_error *e)
         .parked_bytes_max = o->parked_bytes_max,
         .parked_all_max = o->in_flight / SHARD_PARKED_PART,
         .hello_ms = (uint32_t)o->hello_ms,
+        .observer_ms = (uint32_t)o->observer_ms,
         .in_flight_bytes_max = o->in_flight,
         .version = PSD_VERSION,
         .live_dir = s->live_dir,

@@ -151,6 +151,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     config.shards = how & 1 ? 2 : 1;
     config.shard = how & 2 ? config.shards - 1 : 0;
     config.connections_max = how & 4 ? 4 : 0;
+    config.observer_ms = how & 4 ? 1000 : 0;
     config.gather_bytes_max = how & 8 ? 64 * KIB : 0;
     config.save_looks = how & 16 ? 1 : 0;
     world_start(&s.world, &config, sizes[how / 16 % ARRAY_LEN(sizes)], how >= 64);

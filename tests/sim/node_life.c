@@ -230,6 +230,7 @@ new_core(struct node_shard *n, uint64_t boot)
         .grace_ms = n->profile.grace_ms,
         .gather_bytes_max = GIB,
         .connections_max = 4096,
+        .observer_ms = 3000, /* an observer that pauses is closed, and connects again */
         .in_flight_bytes_max = 64 * MIB,
         .version = "sim",
         .live_dir = "memory",

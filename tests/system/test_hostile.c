@@ -183,6 +183,56 @@ hostile_greet(struct probe *p)
     ck_assert(probe_receive(p) && p->msg.type == MSG_WELCOME);
 }
 
+/* ---- Places ---- */
+
+enum { PLACES = 64 /* of which the last 4 are kept for who administers the shard */, SILENT_MOST = 2 * PLACES };
+
+/* How this shard answers an observer who connects there; it stays. */
+static enum ps_err
+hostile_observe(struct probe *p, const char *at)
+{
+    ck_assert(probe_connect(p, at));
+    return probe_hello(p, -1, 0, false) ? PS_OK : p->msg.type == MSG_ERROR ? p->msg.u.error->code : PS_ERR_CLOSED;
+}
+
+/* An observer is let in, once one of the silent has been so for long enough. */
+static void
+hostile_let_in(const char *at)
+{
+    struct probe p;
+    enum ps_err err;
+
+    do {
+        err = hostile_observe(&p, at);
+        ck_assert(err == PS_OK || err == PS_ERR_LIMIT);
+        probe_close(&p);
+    } while (err != PS_OK);
+}
+
+/* Observers who ask nothing; and connections on which nothing comes. */
+START_TEST(a_crowd_of_the_silent_keeps_nobody_out)
+{
+    static const char *const more[] = {"--connections-max", "64", "--cluster", "psd", "--hello-timeout", "10m", NULL};
+    struct probe crowd[SILENT_MOST], admin;
+    int refused = 0;
+
+    shards_start_with(&shards, 1, &(struct shards_options){.more = more});
+    for (int i = 0; i < SILENT_MOST; i++) {
+        if (_i == 0)
+            refused += hostile_observe(&crowd[i], shards.address[0]) != PS_OK;
+        else
+            ck_assert(probe_connect(&crowd[i], shards.address[0]));
+    }
+    ck_assert(_i != 0 || refused > 0);
+    ck_assert_int_eq(hostile_observe(&admin, shards.sockets), PS_OK); /* at once */
+    hostile_let_in(shards.address[0]);
+    for (int i = 0; i < SILENT_MOST; i++)
+        probe_close(&crowd[i]);
+    probe_close(&admin);
+    shards_stop(&shards);
+}
+END_TEST
+
 /* A connection that always has pings waiting; its answers are counted in bytes. */
 struct flooder {
     struct probe probe;
@@ -247,6 +297,7 @@ make_suite(void)
     tcase_add_loop_test(tc, the_others_are_served_beside_a_hostile_peer, 0, HOSTILE_KINDS);
     tcase_add_test(tc, who_floods_is_answered_little_more_often_than_who_waits_for_each_answer);
     tcase_add_test(tc, without_descriptors_those_who_are_in_are_served);
+    tcase_add_loop_test(tc, a_crowd_of_the_silent_keeps_nobody_out, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -91,7 +91,13 @@
       FIRST(BAD_PEERS, "psd_bad_peers_total", "Connections closed for breaking the protocol."), NULL)                 \
     X(hello_timeouts, OFF, TROUBLE, "connections closed without hello",                                               \
       "connections that sent no hello within --hello-timeout",                                             \
-      FIRST(HELLO, "psd_hello_timeouts_total", "Connections closed because no hello came in time."), NULL)
+      FIRST(HELLO, "psd_hello_timeouts_total", "Connections closed because no hello came in time."), NULL)             \
+    X(observer_timeouts, OFF, COUNT, "silent observers closed",                                                       \
+      "observers that said nothing for --observer-timeout",                                                           \
+      FIRST(OBSERVER, "psd_observer_timeouts_total", "Observers closed because they said nothing."), NULL)             \
+    X(made_way, OFF, TROUBLE, "silent connections that made way",                                                     \
+      "connections that said nothing and were closed for a new one, since there were as many as --connections-max allows", \
+      FIRST(MADE_WAY, "psd_made_way_total", "Silent connections closed for new ones."), NULL)
 
 /* Of a shard: requests that need a higher role. In the report with what its sockets denied; in the exposition it is one
  * of several reasons. */

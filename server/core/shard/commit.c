@@ -96,9 +96,7 @@ commit_end_connections(struct shard *s)
             continue;
         connection_forget(s, c);
         actions_close(s, c->id);
-        if (c->state == CONN_NEW)
-            connection_greeted(s, c, CONN_CLOSING);
-        c->state = CONN_CLOSING;
+        connection_end(s, c);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "server/core/shard/permissions.h"
 #include "server/core/shard/worker_exit.h"
 #include "server/core/shard_state.h"
+#include "server/core/turn/connection_idle.h"
 
 /* Clocks and rounds stay far from the end of their numbers, so that sums of a few never wrap. */
 #define CLOCK_MAX (UINT64_C(1) << 62)
@@ -337,6 +338,7 @@ struct message_row {
     enum shard_result (*handle)(struct shard *s, struct connection *c, const struct wire_msg *msg,
                                 struct event_context *ctx);
     unsigned states; /* of the connection, in which the message is allowed */
+    bool asks;       /* it is answered */
     bool answers;    /* a message that is not valid is answered and the connection goes on */
     bool payload;    /* it may have one */
 };
@@ -352,8 +354,8 @@ struct message_row {
 #define MESSAGE_TAKE_MEMBER(name)   NULL, 0
 
 static const struct message_row message_rows[MSG_TYPE_MAX] = {
-#define X(id, number, name, type, text, payload, request, check, sender, invalid, ...)                                 \
-    [MSG_##id] = {MESSAGE_TAKE_##sender(name), MESSAGE_##invalid, MESSAGE_##payload},
+#define X(id, number, name, type, text, payload, request, check, sender, invalid, role, answer)                        \
+    [MSG_##id] = {MESSAGE_TAKE_##sender(name), MSG_##answer != MSG_NONE, MESSAGE_##invalid, MESSAGE_##payload},
     MESSAGE_LIST(X)
 #undef X
 };
@@ -500,6 +502,8 @@ message_take(struct shard *s, struct connection *c, struct event_context *ctx)
         c->share = event->share;
     if (c->session != NULL)
         c->session->heard_ms = s->now_ms;
+    if (c->state == CONN_OBSERVER)
+        connection_idle_spoke(s, c, event->head->type < MSG_TYPE_MAX && message_rows[event->head->type].asks);
     if (!message_permitted(s, c, event))
         return SHARD_TAKEN;
     arena_reset(&s->arena);

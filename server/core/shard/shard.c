@@ -87,7 +87,7 @@ shard_take_event(struct shard *s, struct event_context *ctx)
 
     switch (event->kind) {
     case SHARD_OPENED:
-        connection_open(s, event->conn, event->peer != NULL ? event->peer : "");
+        connection_open(s, event->conn, event->peer != NULL ? event->peer : "", event->reserved);
         return SHARD_TAKEN;
     case SHARD_FRAME:
     case SHARD_BROKEN:

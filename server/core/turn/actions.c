@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/core/shard_state.h"
+#include "server/core/turn/connection_idle.h"
 
 #define LOG_TEXT_MAX       1024
 #define ACTIONS_OF_FAILURE 16 /* besides the CLOSEs */
@@ -87,6 +88,8 @@ actions_send(struct shard *s, struct connection *c, enum msg_type type, uint64_t
     }
     s->actions.bytes += action.len;
     actions_queue(s, action);
+    if (request != 0)
+        connection_idle_answered(s, c);
 }
 
 void
@@ -108,6 +111,7 @@ actions_data(struct shard *s, struct connection *c, struct shard_data *data)
     data->job_id = c->session != NULL ? c->session->job->id : 0;
     data->task = c->session != NULL ? c->session->task : 0;
     actions_queue(s, (struct shard_action){.kind = SHARD_DATA, .conn = c->id, .data = data});
+    connection_idle_answered(s, c);
 }
 
 void

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/core/shard_state.h"
+#include "server/core/turn/connection_idle.h"
 
 struct connection *
 connection_find(const struct shard *s, uint64_t id)
@@ -38,8 +39,33 @@ connection_new(struct shard *s, uint64_t id, const char *peer)
     return c;
 }
 
+static bool
+connection_make_way(struct shard *s, uint32_t silent_ms)
+{
+    struct connection *c = connection_idle_spare(s, silent_ms);
+
+    if (c == NULL)
+        return false;
+    s->stats.made_way++;
+    connection_refuse(s, c, PS_ERR_TIMEOUT,
+                      "it said nothing, and made way for another connection: this shard has as many as "
+                      "--connections-max allows");
+    return true;
+}
+
+/* There is a place for the newest connection, which is counted already; those that are being closed hold none. */
+static bool
+connection_has_place(struct shard *s, bool reserved)
+{
+    uint32_t kept = connection_reserved(s->config.connections_max);
+
+    if (s->connections_len - s->closing_len <= s->config.connections_max - (reserved ? 0 : kept))
+        return true;
+    return connection_make_way(s, reserved && kept > 0 ? CONNECTION_SPARE_KEPT_MS : CONNECTION_SPARE_MS);
+}
+
 void
-connection_open(struct shard *s, uint64_t id, const char *peer)
+connection_open(struct shard *s, uint64_t id, const char *peer, bool reserved)
 {
     struct connection *c;
 
@@ -51,7 +77,7 @@ connection_open(struct shard *s, uint64_t id, const char *peer)
     }
     c->opened_ms = s->now_ms;
     DL_APPEND2(s->greeting, c, greeting_prev, greeting_next);
-    if (s->connections_len > s->config.connections_max) {
+    if (!connection_has_place(s, reserved)) {
         struct ps_error e;
 
         limit_refuse(s, LIMIT_CONNECTIONS, &e, "one connection too many");
@@ -65,21 +91,39 @@ connection_greeted(struct shard *s, struct connection *c, enum connection_state 
 {
     DL_DELETE2(s->greeting, c, greeting_prev, greeting_next);
     c->state = state;
+    if (state == CONN_OBSERVER)
+        connection_idle_spoke(s, c, false);
+}
+
+void
+connection_end(struct shard *s, struct connection *c)
+{
+    if (c->state == CONN_NEW)
+        DL_DELETE2(s->greeting, c, greeting_prev, greeting_next);
+    connection_idle_leave(s, c);
+    s->closing_len += c->state != CONN_CLOSING;
+    c->state = CONN_CLOSING;
 }
 
 uint64_t
 connection_next_time(const struct shard *s)
 {
-    return s->greeting != NULL ? s->greeting->opened_ms + s->config.hello_ms : UINT64_MAX;
+    return MIN(connection_idle_next_time(s),
+               s->greeting != NULL ? s->greeting->opened_ms + s->config.hello_ms : UINT64_MAX);
 }
 
 void
 connection_time(struct shard *s)
 {
-    while (connection_next_time(s) <= s->now_ms && !s->draining) {
+    while (s->greeting != NULL && s->greeting->opened_ms + s->config.hello_ms <= s->now_ms && !s->draining) {
         s->stats.hello_timeouts++;
         connection_refuse(s, s->greeting, PS_ERR_TIMEOUT, "no hello came within %u ms (--hello-timeout)",
                           s->config.hello_ms);
+    }
+    while (connection_idle_next_time(s) <= s->now_ms && !s->draining) {
+        s->stats.observer_timeouts++;
+        connection_refuse(s, s->idle, PS_ERR_TIMEOUT, "an observer said nothing for %u ms (--observer-timeout)",
+                          s->config.observer_ms);
     }
 }
 
@@ -102,8 +146,8 @@ void
 connection_gone(struct shard *s, struct connection *c)
 {
     connection_forget(s, c);
-    if (c->state == CONN_NEW)
-        connection_greeted(s, c, CONN_CLOSING);
+    connection_end(s, c);
+    s->closing_len--;
     if (c->acks_first != 0)
         LL_DELETE2(s->actions.acking, c, acking_next);
     HASH_DEL(s->connections, c);
@@ -121,9 +165,7 @@ connection_close(struct shard *s, struct connection *c)
     actions_flush_acks(s, c);
     actions_close(s, c->id);
     c->turn = s->turn.number;
-    if (c->state == CONN_NEW)
-        connection_greeted(s, c, CONN_CLOSING);
-    c->state = CONN_CLOSING;
+    connection_end(s, c);
 }
 
 /* A client of before a code was added takes an end with it for one that passes, and would come again. */

@@ -34,6 +34,10 @@ struct connection {
     uint64_t acks_held_us;       /* the longest that one of them waited for other workers */
     uint64_t rendezvous_request; /* that is answered when its rendezvous is; 0: it waits in none */
     uint64_t opened_ms;
+    uint64_t silent_ms; /* idle: since when */
+    uint32_t awaited;   /* CONN_OBSERVER: answers that it waits for */
+    bool idle;          /* CONN_OBSERVER: it waits for none, and is in the shard's list: connection_idle.h */
+    struct connection *idle_prev, *idle_next;
     uint32_t codes;                                   /* the greatest code that its client knows */
     struct connection *greeting_prev, *greeting_next; /* CONN_NEW: by order of arrival */
     char *agent;                                      /* CONN_OBSERVER: the name that it gives; may be NULL */
@@ -41,7 +45,8 @@ struct connection {
     char peer[];
 };
 
-void connection_open(struct shard *s, uint64_t id, const char *peer);
+/* reserved: it may take one of the places that shard_types.h keeps. */
+void connection_open(struct shard *s, uint64_t id, const char *peer, bool reserved);
 struct connection *connection_find(const struct shard *s, uint64_t id);
 
 /* The peer's name, for people: "host pid", or "". */
@@ -57,10 +62,13 @@ void connection_break(struct shard *s, struct connection *c, enum ps_err code, c
 void connection_refuse(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...)
     PS_PRINTF(4, 5);
 
-/* It said hello, or will not any more. */
+/* It said hello. */
 void connection_greeted(struct shard *s, struct connection *c, enum connection_state state);
 
-/* Close those that did not say hello in time; and when the next one is due. */
+/* It is CONN_CLOSING from now on; calling it again is allowed. */
+void connection_end(struct shard *s, struct connection *c);
+
+/* Close those that did not say hello in time, or said nothing for too long; and when the next one is due. */
 void connection_time(struct shard *s);
 uint64_t connection_next_time(const struct shard *s);
 

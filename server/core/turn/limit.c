@@ -117,8 +117,6 @@ limit_refused(const struct shard *s, enum limit limit, const struct shard_event 
     if (glue == NULL)
         return n;
     switch (limit) {
-    case LIMIT_CONNECTIONS:
-        return n + glue->connections_refused;
     case LIMIT_DESCRIPTORS:
         return n + glue->descriptors_refused;
     case LIMIT_IN_FLIGHT:

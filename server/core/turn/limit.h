@@ -19,7 +19,7 @@ struct shard_event;
 /* id, what it counts, psd's option, whether in bytes, what happens past it; NO_OPTION: one that has none */
 #define LIMIT_LIST(X, NO_OPTION) \
     X(CONNECTIONS, "connections", "connections-max", false, \
-      "a newcomer is refused with LIMIT and closed") \
+      "one that says nothing makes way for a newcomer, who is refused with LIMIT and closed where there is none; the last 32, a sixteenth at most, are kept for Unix sockets, this machine and tokens with role admin") \
     NO_OPTION(DESCRIPTORS, "open files", false, \
       "the system's (ulimit -n): a newcomer is refused with LIMIT and closed; when none is left it waits to be accepted") \
     X(JOBS, "jobs", "jobs-max", false, \

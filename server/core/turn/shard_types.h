@@ -11,20 +11,21 @@
 #include "server/core/turn/stats.h"
 
 /* Limits that psd's options set (limit.h has the list of all): defaults, and the most that they may be. */
-#define SHARD_JOBS          1024 /* jobs on one cluster */
-#define SHARD_JOBS_MAX      (1u << 14)
-#define SHARD_VARIABLES     (1u << 20) /* variables of all jobs */
-#define SHARD_VARIABLES_MAX (1u << 24)
-#define SHARD_SESSIONS      (1u << 17) /* sessions kept, live or not */
-#define SHARD_SESSIONS_MAX  (1u << 22)
-#define SHARD_BARRIERS      4096 /* open barriers */
-#define SHARD_BARRIERS_MAX  (1u << 20)
-#define SHARD_PARKED        4096 /* parked pulls of one connection, and as many declares that wait */
-#define SHARD_PARKED_MAX    (1u << 20)
-#define SHARD_PARKED_BYTES  (64 * MIB) /* that those pulls hold */
-#define SHARD_PARKED_PART   4          /* of so many parts of in_flight_bytes_max one is parked_all_max */
-#define SHARD_TIMELINE_MAX  (1u << 22) /* spans that its timeline keeps */
-#define SHARD_HELLO_MS      10000      /* a connection that has not said hello by then is closed */
+#define SHARD_JOBS                 1024 /* jobs on one cluster */
+#define SHARD_JOBS_MAX             (1u << 14)
+#define SHARD_VARIABLES            (1u << 20) /* variables of all jobs */
+#define SHARD_VARIABLES_MAX        (1u << 24)
+#define SHARD_SESSIONS             (1u << 17) /* sessions kept, live or not */
+#define SHARD_SESSIONS_MAX         (1u << 22)
+#define SHARD_BARRIERS             4096 /* open barriers */
+#define SHARD_BARRIERS_MAX         (1u << 20)
+#define SHARD_PARKED               4096 /* parked pulls of one connection, and as many declares that wait */
+#define SHARD_PARKED_MAX           (1u << 20)
+#define SHARD_PARKED_BYTES         (64 * MIB) /* that those pulls hold */
+#define SHARD_PARKED_PART          4          /* of so many parts of in_flight_bytes_max one is parked_all_max */
+#define SHARD_TIMELINE_MAX         (1u << 22) /* spans that its timeline keeps */
+#define SHARD_HELLO_MS             10000      /* a connection that has not said hello by then is closed */
+#define SHARD_CONNECTIONS_RESERVED 32 /* of all connections, at most a sixteenth: for who administers the shard */
 
 #define SHARD_UNRESOLVED_MAX 65536       /* sequenced messages of one session received and not yet answered */
 #define SHARD_OUTCOMES_MAX   32          /* outcomes other than OK that a session remembers until they are acked */
@@ -38,6 +39,13 @@
 
 struct shard;
 
+/* Of so many connections, places that only those may take who administer the shard, as the glue says. */
+static inline uint32_t
+connection_reserved(uint32_t connections_max)
+{
+    return connections_max / 16 < SHARD_CONNECTIONS_RESERVED ? connections_max / 16 : SHARD_CONNECTIONS_RESERVED;
+}
+
 struct shard_config {
     const char *cluster;
     uint32_t shard, shards;
@@ -50,6 +58,7 @@ struct shard_config {
     uint32_t variable_ids_max;    /* ids of variables; 0: STORE_VAR_MAX. Tests have fewer */
     uint64_t parked_all_max;      /* bytes of what waits, of all connections; 0: no limit. A share: half of it */
     uint32_t hello_ms;            /* the same */
+    uint32_t observer_ms;         /* how long an observer may say nothing; 0: for ever */
     uint64_t in_flight_bytes_max; /* sent to clients; enforced by the glue */
     const char *version;          /* of psd, for reports */
     const char *live_dir;         /* for reports */
@@ -93,7 +102,7 @@ struct shard_figures {
     uint64_t in_flight_max, in_flight_connection, in_flight_connection_max; /* of the connection that has most */
     uint64_t in_flight_waits, in_flight_connection_waits;                   /* how often reading stopped for them */
     uint64_t descriptors, descriptors_max;
-    uint64_t connections_refused, descriptors_refused;
+    uint64_t descriptors_refused;
     uint64_t denied[DENIALS]; /* but for roles, which the shard counts */
 };
 
@@ -124,6 +133,7 @@ struct shard_event {
     const struct ps_error *error;
     struct shard_restore *restore;
     const char *peer;          /* SHARD_OPENED: address, for reports and messages */
+    bool reserved;             /* SHARD_OPENED: it may take a place that is kept for who administers the shard */
     enum role role;            /* SHARD_FRAME: what its peer may do; ROLE_NONE: nothing */
     const char *token;         /* SHARD_FRAME: name of the token that its peer proved; NULL or "": none */
     struct shard_share *share; /* SHARD_FRAME: its identity's; may be NULL */

@@ -32,7 +32,7 @@ enum handshake {
 
 /* Why a connection could not stay, of any peer: a new one, where nothing else is said. */
 enum connection_refusal {
-    REFUSAL_CONNECTIONS, /* --connections-max */
+    REFUSAL_CONNECTIONS, /* --connections-max: the shard counts them */
     REFUSAL_DESCRIPTORS,
     REFUSAL_MEMORY,
     REFUSAL_IN_FLIGHT, /* --in-flight, --frame-timeout: at any time */
