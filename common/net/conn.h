@@ -129,6 +129,7 @@ struct conn {
     struct frame_reader reader;
     struct conn_auth *auth; /* NULL: all frames are the owner's */
     uint64_t auth_ms;       /* its deadline; 0: it has none */
+    uint64_t auth_hold_ms;  /* until when a proof waits to be looked at; 0: none does */
     size_t read_max;        /* 0: CONN_SCRATCH */
     struct conn_queue queue;
     uv_shutdown_t shutdown;

@@ -15,6 +15,9 @@ struct conn_auth {
     uint32_t timeout_ms;
     bool listens;
     bool optional; /* and no KNOCK has come */
+    enum ps_err (*hold)(struct conn *c, const char *name, uint32_t *ms, struct ps_error *why);
+    struct frame_head held_head; /* of a proof that waits, until c->auth_hold_ms */
+    uint8_t held[TOKEN_HANDSHAKE_MAC];
 };
 
 /* A frame of the authentication that waits to be written. */
@@ -31,7 +34,7 @@ conn_auth_free(struct conn *c)
     token_handshake_finish(&c->auth->handshake);
     free(c->auth);
     c->auth = NULL;
-    c->auth_ms = 0;
+    c->auth_ms = c->auth_hold_ms = 0;
 }
 
 /* ---- Frames out ---- */
@@ -149,20 +152,14 @@ conn_auth_expects(const struct conn *c, const struct frame_head *head)
     return !c->auth->optional || head->type == MSG_KNOCK;
 }
 
-bool
-conn_auth_takes(struct conn *c, const struct frame_head *head, const void *meta)
+static void
+conn_auth_look(struct conn *c, const struct frame_head *head, const void *meta)
 {
     uint8_t frame[TOKEN_HANDSHAKE_FRAME_MAX];
     struct ps_error e = {0};
     enum ps_err err;
     size_t len;
 
-    if (c->auth->optional && head->type != MSG_KNOCK) {
-        conn_auth_free(c);
-        return false;
-    }
-    if (c->auth->optional)
-        conn_auth_begin(c);
     token_handshake_bind(&c->auth->handshake, c->binding, c->binding_len);
     err = token_handshake_take(&c->auth->handshake, head, meta, frame, &len, &e);
     if (err != PS_OK)
@@ -171,6 +168,65 @@ conn_auth_takes(struct conn *c, const struct frame_head *head, const void *meta)
         no_memory(c);
     else if (token_handshake_through(&c->auth->handshake))
         let_in(c);
+}
+
+/* ---- Proofs that wait ---- */
+
+static void
+conn_auth_keep(struct conn *c, const struct frame_head *head, const void *meta, uint32_t ms)
+{
+    c->auth->held_head = *head;
+    memcpy(c->auth->held, meta, sizeof c->auth->held);
+    c->auth_hold_ms = uv_now(c->pool->loop) + ms;
+    c->auth_ms += ms;
+    conn_read_pause(c);
+    conn_timeouts_update(c);
+}
+
+/* True: it waits, or was refused. */
+static bool
+conn_auth_holds(struct conn *c, const struct frame_head *head, const void *meta)
+{
+    struct ps_error why = {0};
+    uint32_t ms = 0;
+
+    if (c->auth->hold == NULL || head->type != MSG_PROVE || head->meta_len != TOKEN_HANDSHAKE_MAC ||
+        c->auth->handshake.state != TOKEN_HANDSHAKE_CHALLENGED)
+        return false;
+    if (c->auth->hold(c, c->auth->handshake.name, &ms, &why) != PS_OK) {
+        conn_auth_refuse(c, &why);
+        return true;
+    }
+    if (ms == 0)
+        return false;
+    conn_auth_keep(c, head, meta, ms);
+    return true;
+}
+
+void
+conn_auth_held_over(struct conn *c)
+{
+    struct frame_head head = c->auth->held_head;
+    uint8_t meta[TOKEN_HANDSHAKE_MAC];
+
+    c->auth_hold_ms = 0;
+    memcpy(meta, c->auth->held, sizeof meta);
+    conn_auth_look(c, &head, meta);
+    if (!c->closing && !c->ended)
+        conn_read_resume(c);
+}
+
+bool
+conn_auth_takes(struct conn *c, const struct frame_head *head, const void *meta)
+{
+    if (c->auth->optional && head->type != MSG_KNOCK) {
+        conn_auth_free(c);
+        return false;
+    }
+    if (c->auth->optional)
+        conn_auth_begin(c);
+    if (!conn_auth_holds(c, head, meta))
+        conn_auth_look(c, head, meta);
     return true;
 }
 
@@ -204,6 +260,7 @@ conn_auth_listen(struct conn *c, const struct conn_auth_terms *terms)
         return err;
     c->auth->listens = true;
     c->auth->optional = terms->optional;
+    c->auth->hold = terms->hold;
     token_handshake_listen(&c->auth->handshake, terms->ring, &own);
     return PS_OK;
 }

@@ -20,6 +20,9 @@ struct conn_auth_terms {
 
     /* listening side */
     const struct keyring *ring; /* borrowed until authentication ends; may change meanwhile */
+    /* A proof of a token of this name has come: how long it waits before it is looked at, or an error with which it is
+     * refused unseen. NULL: none waits. The connection reads nothing meanwhile, and its time is longer by that. */
+    enum ps_err (*hold)(struct conn *c, const char *name, uint32_t *ms, struct ps_error *why);
     bool optional; /* a peer whose first frame is another passes with it, whenever it comes; admitted() is not called */
 
     /* connecting side */

@@ -77,6 +77,9 @@ bool conn_auth_expects(const struct conn *c, const struct frame_head *head);
 void conn_auth_broken(struct conn *c, const struct ps_error *why);
 void conn_auth_late(struct conn *c);
 
+/* A proof has waited for long enough: it is looked at. */
+void conn_auth_held_over(struct conn *c);
+
 /* Accepts connections without one. */
 void conn_auth_free(struct conn *c);
 

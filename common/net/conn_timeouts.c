@@ -39,6 +39,8 @@ due_first(const struct conn *c)
 
     if (c->auth_ms != 0)
         due = due == 0 ? c->auth_ms : MIN(due, c->auth_ms);
+    if (c->auth_hold_ms != 0)
+        due = due == 0 ? c->auth_hold_ms : MIN(due, c->auth_hold_ms);
     if (c->transport_ms != 0 && (due == 0 || c->transport_ms < due))
         due = c->transport_ms;
     if (o == NULL)
@@ -98,6 +100,8 @@ due_come(struct conn *c, uint64_t now)
     pins_release(c, now);
     c->flushing = false;
     conn_flush(c);
+    if (c->auth_hold_ms != 0 && c->auth_hold_ms <= now && !c->closing)
+        conn_auth_held_over(c);
     if (c->auth_ms != 0 && c->auth_ms <= now && !c->closing)
         conn_auth_late(c);
     if (at_end && !c->closing && c->finishing)

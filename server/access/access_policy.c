@@ -95,6 +95,7 @@ void
 access_policy_finish(struct access_policy *g)
 {
     keyring_finish(&g->ring);
+    access_attempts_finish(&g->attempts);
 }
 
 /* A reload must not admit connections that were refused before: sockets were checked when they began to listen. */

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "common/core/auth/keyring.h"
+#include "server/access/access_attempts.h"
 #include "server/access/http_tokens.h"
 #include "server/core/turn/stats.h"
 #include "server/process/options.h"
@@ -39,7 +40,8 @@ struct access_policy {
     size_t users_len;         /* 0: --unix-users was not given */
     bool insecure, client_ca; /* client_ca: TLS admits only clients with a certificate (tls_listener.h) */
     uint64_t denied[DENIALS]; /* but for DENIAL_ROLE */
-    struct peer *unproven;    /* oldest first: peer_accept.c */
+    struct access_attempts attempts;
+    struct peer *unproven; /* oldest first: peer_accept.c */
     uint32_t unproven_len;
 };
 

@@ -264,6 +264,7 @@ peer_closed(struct conn *c)
     d->leaving_bytes -= p->leaving;
     peer_unlist(p);
     peer_lingers(p, false);
+    peer_looked_at(p, false);
     peer_proven(p);
     HASH_DEL(d->peers, p);
     free(p);

@@ -4,6 +4,7 @@
 
 #include "common/core/base/hash.h"
 #include "common/core/wire/shm_offer.h"
+#include "server/access/access_attempts.h"
 #include "server/daemon/daemon.h"
 #include "server/daemon/peer_pace.h"
 
@@ -16,6 +17,8 @@ struct peer {
     enum role role; /* what it may do */
     char token[KEYRING_NAME_MAX + 1];
     struct peer *unproven_prev, *unproven_next;
+    bool proves; /* a proof has come, and is not looked at */
+    struct access_attempts_at attempt;
     bool spoke;           /* it has sent a message */
     bool reported_closed; /* the shard knows that it is closed */
     bool flushing;        /* in the list of connections to flush */
@@ -157,6 +160,9 @@ void peer_closed(struct conn *c);
 void peer_admitted(struct conn *c, enum role role, const char *token);
 void peer_denied(struct peer *p, const struct ps_error *why);
 void peer_proven(struct peer *p);
+
+/* Its proof was looked at; or it is closed, and its proof was not wrong. */
+void peer_looked_at(struct peer *p, bool wrong);
 
 /* Its shares of the memory for messages, by its role and by whose it is: "token alice". */
 void peer_identify(struct peer *p, const char *name);

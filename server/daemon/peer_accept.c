@@ -96,6 +96,18 @@ peer_proven(struct peer *p)
     DL_DELETE2(g->unproven, p, unproven_prev, unproven_next);
 }
 
+/* The oldest of those whose proof does not wait: how many do is limited by itself. */
+static struct peer *
+peer_accept_oldest(const struct access_policy *g)
+{
+    struct peer *p;
+
+    DL_FOREACH2 (g->unproven, p, unproven_next)
+        if (!p->proves)
+            return p;
+    return g->unproven;
+}
+
 /* Connections that have proven nothing cannot take all places: the oldest of them is closed. */
 static void
 await_proof(struct peer *p)
@@ -103,7 +115,7 @@ await_proof(struct peer *p)
     struct access_policy *g = p->daemon->policy;
 
     if (g->unproven_len == ACCESS_UNPROVEN_MAX) {
-        struct peer *oldest = g->unproven;
+        struct peer *oldest = peer_accept_oldest(g);
 
         g->denied[DENIAL_SILENCE]++;
         peer_proven(oldest);
@@ -152,6 +164,7 @@ peer_admitted(struct conn *c, enum role role, const char *token)
     char name[KEYRING_NAME_MAX + 8];
     struct peer *p = c->arg;
 
+    peer_looked_at(p, false);
     peer_proven(p);
     p->role = role;
     snprintf(p->token, sizeof p->token, "%s", token);
@@ -167,9 +180,11 @@ peer_denied(struct peer *p, const struct ps_error *why)
 {
     struct daemon *d = p->daemon;
     enum denial reason = why->code == PS_ERR_DENIED    ? DENIAL_TOKEN
+                         : why->code == PS_ERR_LIMIT   ? DENIAL_ATTEMPTS
                          : why->code == PS_ERR_TIMEOUT ? DENIAL_SILENCE
                                                        : DENIAL_GARBAGE;
 
+    peer_looked_at(p, why->code == PS_ERR_DENIED);
     peer_proven(p);
     d->policy->denied[reason]++;
     if (daemon_may_log(d, &d->denied_log_ms))
@@ -191,25 +206,6 @@ peers_without_token(struct daemon *d, const char *name)
     peers_flush(d, 0, 0);
 }
 
-/* A connection that cannot be authenticated for lack of memory is not admitted. */
-static bool
-set_guard(struct peer *p, bool optional)
-{
-    struct daemon *d = p->daemon;
-    struct conn_auth_terms terms = {.cluster = d->options->cluster,
-                                    .timeout_ms = (uint32_t)d->options->hello_ms,
-                                    .ring = &d->policy->ring,
-                                    .optional = optional};
-    enum ps_err err = conn_auth_listen(&p->conn, &terms);
-
-    if (err == PS_OK)
-        return true;
-    d->refused[REFUSAL_MEMORY]++;
-    log_line(LOG_LEVEL_ERROR, "cannot guard a connection: %s", ps_strerror(err));
-    conn_close(&p->conn, peer_closed);
-    return false;
-}
-
 /* Over a Unix socket the kernel says which user connects. */
 static bool
 peer_accept_user(const struct peer *p, struct ucred *who)
@@ -222,6 +218,68 @@ peer_accept_user(const struct peer *p, struct ucred *who)
     if (getsockopt(p->conn.fd, SOL_SOCKET, SO_PEERCRED, who, &len) != 0)
         who->uid = (uid_t)-1;
     return true;
+}
+
+/* ---- Proofs ---- */
+
+/* Whose attempts are counted together: an address, or a user of a Unix socket. */
+static struct sockname_host
+peer_accept_host(struct peer *p)
+{
+    struct sockaddr_storage address = {0};
+    struct sockname_host host = {{0}};
+    int len = sizeof address;
+    struct ucred who;
+
+    if (peer_accept_user(p, &who))
+        memcpy(host.bytes, &who.uid, sizeof who.uid);
+    else if (uv_tcp_getpeername(&p->conn.u.tcp, (struct sockaddr *)&address, &len) == 0)
+        host = sockname_host((struct sockaddr *)&address);
+    return host;
+}
+
+static enum ps_err
+peer_accept_hold(struct conn *c, const char *name, uint32_t *ms, struct ps_error *why)
+{
+    struct peer *p = c->arg;
+    struct access_policy *g = p->daemon->policy;
+    struct sockname_host host = peer_accept_host(p);
+    enum ps_err err;
+
+    p->attempt = access_attempts_at(&host, keyring_find(&g->ring, name) != NULL ? name : "");
+    err = access_attempts_begin(&g->attempts, &p->attempt, uv_now(&p->daemon->loop), ms, why);
+    p->proves = err == PS_OK;
+    return err;
+}
+
+void
+peer_looked_at(struct peer *p, bool wrong)
+{
+    struct daemon *d = p->daemon;
+
+    if (p->proves)
+        access_attempts_end(&d->policy->attempts, &p->attempt, wrong, uv_now(&d->loop));
+    p->proves = false;
+}
+
+/* A connection that cannot be authenticated for lack of memory is not admitted. */
+static bool
+set_guard(struct peer *p, bool optional)
+{
+    struct daemon *d = p->daemon;
+    struct conn_auth_terms terms = {.cluster = d->options->cluster,
+                                    .timeout_ms = (uint32_t)d->options->hello_ms,
+                                    .ring = &d->policy->ring,
+                                    .hold = peer_accept_hold,
+                                    .optional = optional};
+    enum ps_err err = conn_auth_listen(&p->conn, &terms);
+
+    if (err == PS_OK)
+        return true;
+    d->refused[REFUSAL_MEMORY]++;
+    log_line(LOG_LEVEL_ERROR, "cannot guard a connection: %s", ps_strerror(err));
+    conn_close(&p->conn, peer_closed);
+    return false;
 }
 
 /* It needs no proof: it is its user's, or its host's (who: NULL). */

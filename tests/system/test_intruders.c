@@ -17,6 +17,7 @@
 #include "common/core/auth/token_handshake.h"
 #include "common/core/wire/shm_offer.h"
 #include "server/access/access_policy.h"
+#include "tests/now.h"
 #include "tests/system/probe.h"
 #include "tests/system/shard_processes.h"
 #include "tests/unit/kits/check_main.h"
@@ -307,6 +308,80 @@ START_TEST(a_wrong_token_is_as_good_as_none)
         ck_assert_int_eq(open_client(shards.addresses, wrong[i], false, &c), PS_ERR_DENIED);
         ck_assert_ptr_nonnull(strstr(error.text, "is not accepted"));
     }
+}
+END_TEST
+
+/* A proof of this token is on its way. */
+static void
+intruders_prove(struct intruders_hand *h, const char *token)
+{
+    hand_knock(h, token, ROLE_NONE, shards.addresses);
+    hand_challenged(h);
+    probe_send_bytes(&h->p, h->prove, h->prove_len);
+}
+
+/* What comes back; a proof that is right is answered by PROVEN. */
+static enum ps_err
+intruders_verdict(struct intruders_hand *h)
+{
+    enum ps_err code;
+
+    ck_assert(probe_receive(&h->p));
+    ck_assert_uint_eq(h->p.msg.type, MSG_ERROR);
+    code = (enum ps_err)h->p.msg.u.error->code;
+    probe_close(&h->p);
+    return code;
+}
+
+enum { SLOW = 4, CROWD = ACCESS_ATTEMPTS_HELD + 16 };
+
+static void
+intruders_guess(int n)
+{
+    struct intruders_hand h;
+
+    for (int i = 0; i < n; i++) {
+        intruders_prove(&h, "w:" SECRET "W");
+        ck_assert_int_eq(intruders_verdict(&h), PS_ERR_DENIED);
+    }
+}
+
+/* Those who have the token that is guessed at, at the same address, wait a little; others do not wait. */
+START_TEST(who_guesses_waits_longer_each_time)
+{
+    double began;
+    ps_client *c;
+
+    START();
+    intruders_join();
+    intruders_guess(ACCESS_ATTEMPTS_FREE + 1);
+    began = now_s();
+    intruders_guess(SLOW);
+    ck_assert_double_ge(now_s() - began, (1 + 2 + 4 + 8) * ACCESS_ATTEMPTS_HOLD_MS / 1000.0);
+    ck_assert_int_eq(intruders_declare(member, "more"), PS_OK);
+    ck_assert_msg(open_client(shards.addresses, "r:" SECRET "r", true, &c) == PS_OK, "%s", error.text);
+    ps_client_close(c);
+    ck_assert_msg(open_client(shards.addresses, "w:" SECRET "w", true, &c) == PS_OK, "%s", error.text);
+    ps_client_close(c);
+}
+END_TEST
+
+START_TEST(few_guesses_wait_at_once)
+{
+    struct intruders_hand h[CROWD];
+    ps_client *c;
+    int unseen = 0;
+
+    START();
+    intruders_guess(ACCESS_ATTEMPTS_FREE + SLOW);
+    for (int i = 0; i < CROWD; i++)
+        intruders_prove(&h[i], "w:" SECRET "W");
+    ck_assert_msg(open_client(shards.addresses, "x:" SECRET "x", true, &c) == PS_OK, "%s", error.text);
+    ps_client_close(c);
+    for (int i = CROWD - 1; i >= 0; i--)
+        unseen += intruders_verdict(&h[i]) == PS_ERR_LIMIT;
+    ck_assert_int_eq(unseen, CROWD - ACCESS_ATTEMPTS_HELD);
+    intruders_join();
 }
 END_TEST
 
@@ -730,6 +805,8 @@ make_suite(void)
     tcase_add_test(t, who_says_nothing_is_sent_away);
     tcase_add_test(t, a_crowd_of_strangers_keeps_nobody_out);
     tcase_add_test(t, a_wrong_token_is_as_good_as_none);
+    tcase_add_test(t, who_guesses_waits_longer_each_time);
+    tcase_add_test(t, few_guesses_wait_at_once);
     tcase_add_loop_test(t, what_was_heard_before_is_of_no_use, 0, 2);
     tcase_add_loop_test(t, a_lower_version_is_not_spoken, 0, 3);
     tcase_add_test(t, a_listener_without_the_token_gets_nothing_of_a_client);

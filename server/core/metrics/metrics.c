@@ -225,6 +225,7 @@ write_peers(const struct metrics *m, struct exposition *x)
         [HANDSHAKE_PLAIN] = "plain", [HANDSHAKE_CERTIFICATE] = "certificate",
         [HANDSHAKE_ROOM] = "room",   [HANDSHAKE_OTHER] = "other"};
     static const char *const denials[DENIALS] = {[DENIAL_TOKEN] = "token",
+                                                 [DENIAL_ATTEMPTS] = "attempts",
                                                  [DENIAL_SILENCE] = "silence",
                                                  [DENIAL_GARBAGE] = "garbage",
                                                  [DENIAL_USER] = "user",

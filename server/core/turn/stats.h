@@ -11,11 +11,12 @@
 
 /* Why a peer was denied something. */
 enum denial {
-    DENIAL_TOKEN,   /* came without a token, or not with one that is known */
-    DENIAL_SILENCE, /* proved nothing in time */
-    DENIAL_GARBAGE, /* broke the rules of the proof, or spoke another version */
-    DENIAL_USER,    /* is no user that may use the Unix socket */
-    DENIAL_ROLE,    /* has a role that takes less than was asked for */
+    DENIAL_TOKEN,    /* came without a token, or not with one that is known */
+    DENIAL_ATTEMPTS, /* too many wrong proofs of its token came from its address */
+    DENIAL_SILENCE,  /* proved nothing in time */
+    DENIAL_GARBAGE,  /* broke the rules of the proof, or spoke another version */
+    DENIAL_USER,     /* is no user that may use the Unix socket */
+    DENIAL_ROLE,     /* has a role that takes less than was asked for */
     DENIALS
 };
 
