@@ -371,7 +371,7 @@ static const struct option table[] = {
      .max = SHARD_JOBS_MAX,
      FIELD(jobs_max),
      .section = "Limits",
-     .help = "jobs of the cluster, over its whole life"},
+     .help = "jobs of the cluster; those that were opened and never used make room"},
     {.name = "variables-max",
      .kind = OPTION_INT,
      .argument = "COUNT",

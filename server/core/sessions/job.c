@@ -351,6 +351,7 @@ static enum ps_err
 from_row(struct job *job, const Psd__JobRow *row)
 {
     job->slowest = row->slowest;
+    job->used = row->slowest > 0;
     job->round = row->round;
     if (row->age != NULL)
         job->age = wire_age(row->age);

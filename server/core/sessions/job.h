@@ -1,4 +1,5 @@
-/* Jobs: which workers belong together, and by which rules. A job is made by its first hello and stays. */
+/* Jobs: which workers belong together, and by which rules. A job is made by its first hello and stays until it is
+ * dropped; one that was never used makes room where there is none (drop_unused.h). */
 #ifndef SERVER_CORE_SESSIONS_JOB_H
 #define SERVER_CORE_SESSIONS_JOB_H
 
@@ -52,6 +53,7 @@ struct job {
     struct barrier_opened barrier_opened; /* of those */
     struct metric_names metric_names;
     struct definition_fields definition; /* of shard 0 */
+    bool used;                           /* a worker has pushed, ticked or been at a barrier */
     bool dropped;         /* it has no name in s->jobs any more, no sessions and no variables (drop_list.h) */
     uint32_t drop_chunks; /* dropped: rows of cursors that each worker of `there` may have, */
     uint32_t drop_at;     /* and that were erased of the first of them */

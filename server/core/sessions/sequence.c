@@ -259,6 +259,7 @@ sequence_take(struct shard *s, struct session *session, enum ps_err code, bool p
 {
     uint64_t seq = session->next_seq;
 
+    session->job->used = true;
     if (session->boot != s->boot)
         enter_boot(s, session);
     if (session->pending_len == 0) { /* the usual case needs no window */

@@ -83,6 +83,7 @@ session_load_row(struct shard *s, struct session *session, const Psd__SessionRow
     session->boot = row->boot != 0 ? row->boot : s->boot;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;
+    session->job->used |= row->last_seq > 0 || row->ahead.len > 0 || row->clock > 0;
     session->last_tick = row->last_tick;
     session->last_barrier = row->last_barrier;
     session->acked_through = row->acked_through;

@@ -310,3 +310,26 @@ drop_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Dr
     drop_do(s, c, request, job, m, &did);
     return SHARD_TAKEN;
 }
+
+enum shard_result
+drop_job_unused(struct shard *s, struct job *job)
+{
+    Psd__Drop m = PSD__DROP__INIT;
+    enum ps_err err;
+
+    if (drop_room(s, &m, &err) == SHARD_TURN_FULL)
+        return SHARD_TURN_FULL;
+    if (err != PS_OK)
+        return SHARD_TAKEN;
+    if ((err = drop_ids_put(s)) != PS_OK) {
+        turn_fail(s, err);
+        return SHARD_TAKEN;
+    }
+    actions_log(s, SHARD_LOG_INFO, "dropped, since it was never used and there is no room for another job=%s",
+                job->name);
+    s->drops.save = s->save.number;
+    s->drops.no_room = false;
+    drop_to_redo(s, job, NULL, 0);
+    drop_job(s, job, "the job was opened and never used, and made room for another");
+    return SHARD_TAKEN;
+}

@@ -23,6 +23,9 @@ struct variable;
 /* SHARD_TURN_FULL: its rows do not fit in this turn any more. */
 enum shard_result drop_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Drop *m);
 
+/* One that was opened and never used (drop_unused.h), where there is room to write that down. */
+enum shard_result drop_job_unused(struct shard *s, struct job *job);
+
 /* Without a message, for the replay of the redo log: the job, or one of its variables. Marks their rows. */
 void drop_job(struct shard *s, struct job *job, const char *text);
 void drop_variable(struct shard *s, struct variable *v, const char *text);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/shard/drop_unused.h"
 #include "server/core/shard/permissions.h"
 #include "server/core/shard/resize.h"
 #include "server/core/shard/worker_exit.h"
@@ -344,7 +345,7 @@ hello_is_of_dropped(const struct shard *s, const Psd__Hello *m)
 }
 
 /* A worker that is refused here gets the error, and its connection ends. */
-static void
+static enum shard_result
 hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, const char *token)
 {
     struct session *session;
@@ -355,12 +356,14 @@ hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const
     if (hello_is_of_dropped(s, m)) {
         (void)hello_dropped(m, &e);
         connection_refuse(s, c, e.code, "%s", e.text);
-        return;
+        return SHARD_TAKEN;
     }
+    if (drop_unused(s, m) == SHARD_TURN_FULL)
+        return SHARD_TURN_FULL;
     if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = resize_by_hello(s, job, m, &e)) != PS_OK ||
         (err = hello_admit(s, job, c, m, token, &session, &e)) != PS_OK) {
         connection_refuse(s, c, err, "%s", e.text);
-        return;
+        return SHARD_TAKEN;
     }
     connection_greeted(s, c, CONN_WORKER);
     c->session = session;
@@ -368,9 +371,10 @@ hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const
     c->task = session->task;
     c->incarnation = session->incarnation;
     hello_welcome(s, c, request);
+    return SHARD_TAKEN;
 }
 
-void
+enum shard_result
 hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, enum role role,
            const char *token)
 {
@@ -394,6 +398,7 @@ hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__H
         c->agent = strdup(m->agent);
         hello_welcome(s, c, request);
     } else {
-        hello_take_worker(s, c, request, m, token != NULL ? token : "");
+        return hello_take_worker(s, c, request, m, token != NULL ? token : "");
     }
+    return SHARD_TAKEN;
 }

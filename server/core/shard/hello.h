@@ -29,8 +29,8 @@ struct shard;
 struct connection;
 
 /* A hello on a new connection, which is welcomed or refused. role: what its token has. token: the token's name; NULL or
- * "": none. */
-void hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, enum role role,
-                const char *token);
+ * "": none. SHARD_TURN_FULL: what makes room for it does not fit in this turn. */
+enum shard_result hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m,
+                             enum role role, const char *token);
 
 #endif

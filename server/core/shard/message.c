@@ -25,8 +25,7 @@
 static enum shard_result
 message_on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    hello_take(s, c, msg->request, msg->u.hello, ctx->event->role, ctx->event->token);
-    return SHARD_TAKEN;
+    return hello_take(s, c, msg->request, msg->u.hello, ctx->event->role, ctx->event->token);
 }
 
 static enum shard_result

@@ -23,11 +23,11 @@ struct shard_event;
     NO_OPTION(DESCRIPTORS, "open files", false, \
       "the system's (ulimit -n): a newcomer is refused with LIMIT and closed; when none is left it waits to be accepted") \
     X(JOBS, "jobs", "jobs-max", false, \
-      "the hello of a new job is refused with LIMIT") \
+      "a job that was opened and never used makes room for a new one, whose hello is refused with LIMIT where there is none") \
     X(VARIABLES, "variables", "variables-max", false, \
       "the declare of a new one is refused with LIMIT") \
     X(SESSIONS, "sessions", "sessions-max", false, \
-      "workers remembered, live or not: the hello of a new one is refused with LIMIT") \
+      "workers remembered, live or not: those of a job that was opened and never used make room for a new one, whose hello is refused with LIMIT where there is none") \
     X(BARRIERS, "open barriers", "barriers-max", false, \
       "who comes to a new one is refused with LIMIT") \
     X(PARKED, "parked pulls of a connection", "parked-max", false, \

@@ -97,6 +97,60 @@ START_TEST(jobs_past_the_limit_are_told_which)
 }
 END_TEST
 
+/* How far the only job that this shard takes was used: not at all; its worker is there; it has ticked, or a variable.
+ */
+enum limit_use { USE_NONE, USE_LIVE, USE_TICK, USE_VARIABLE, USES };
+
+static void
+limit_use_job(enum limit_use use)
+{
+    kit_join(&k, 1, limit_job(1), 0);
+    if (use == USE_TICK)
+        kit_tick(&k, 1, 1, 1);
+    if (use == USE_VARIABLE)
+        (void)kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_drop_answers(&k, 1);
+    if (use == USE_LIVE)
+        return;
+    kit_close(&k, 1);
+    kit_pass(&k, 5000); /* and it lapses */
+}
+
+START_TEST(a_job_that_was_never_used_makes_room)
+{
+    limit_use_job((enum limit_use)_i);
+    if (_i > 0) {
+        kit_hello(&k, 2, &(struct kit_hello){.job = kit_job("other", PSD__MODE__ASYNC, 1)});
+        expect_limit(2, 0, "--jobs-max");
+        return;
+    }
+    kit_join(&k, 2, kit_job("other", PSD__MODE__ASYNC, 1), 0);
+    kit_hello(&k, 3, &(struct kit_hello){.job = limit_job(1), .resume = true, .boot = 1});
+    kit_expect_closed(&k, 3, PS_ERR_DROPPED); /* the old worker, should it come after all */
+    kit_crash(&k);
+    kit_hello(&k, 1, &(struct kit_hello){.job = limit_job(1)});
+    expect_limit(1, 0, "--jobs-max"); /* the other one is there and may come again: it is live */
+}
+END_TEST
+
+START_TEST(sessions_of_a_job_that_was_never_used_make_room)
+{
+    struct shard_config config = k.config;
+
+    config.jobs_max = 2;
+    kit_finish(&k);
+    kit_init(&k, &config);
+    kit_join(&k, 1, limit_job(2), 0);
+    kit_join(&k, 2, limit_job(2), 1);
+    kit_close(&k, 1);
+    kit_close(&k, 2);
+    kit_pass(&k, 5000);
+    kit_join(&k, 3, kit_job("other", PSD__MODE__ASYNC, 2), 0);
+    kit_join(&k, 4, kit_job("other", PSD__MODE__ASYNC, 2), 1);
+    expect_report(3, LIMIT_SESSIONS, 2, 2, 0);
+}
+END_TEST
+
 START_TEST(variables_past_the_limit_are_told_which)
 {
     uint64_t n = 4;
@@ -360,6 +414,8 @@ make_suite(void)
     tcase_add_checked_fixture(tc, limit_setup, shard_teardown);
     tcase_add_test(tc, connections_past_the_limit_are_told_which);
     tcase_add_test(tc, jobs_past_the_limit_are_told_which);
+    tcase_add_loop_test(tc, a_job_that_was_never_used_makes_room, 0, USES);
+    tcase_add_test(tc, sessions_of_a_job_that_was_never_used_make_room);
     tcase_add_test(tc, variables_past_the_limit_are_told_which);
     tcase_add_test(tc, sessions_past_the_limit_are_told_which);
     tcase_add_test(tc, barriers_past_the_limit_are_told_which);
