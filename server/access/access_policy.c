@@ -86,7 +86,8 @@ access_policy_open(struct access_policy *g, const struct options *o, struct ps_e
 
     *g = (struct access_policy){.insecure = o->insecure, .client_ca = o->tls_cert != NULL && o->tls_client_ca != NULL};
     if ((err = keyring_file_read(&g->ring, o->tokens, e)) != PS_OK ||
-        (err = http_tokens_read(&g->http, o->http_tokens, &g->ring, e)) != PS_OK)
+        (err = http_tokens_read(&g->http, o->http_tokens, &g->ring, e)) != PS_OK ||
+        (err = token_quotas_read(&g->quotas, o, &g->ring, e)) != PS_OK)
         return err;
     return take_users(g, o->unix_users, e);
 }
@@ -134,6 +135,7 @@ access_policy_reload(struct access_policy *g, const struct options *o, access_po
     keyring_finish(&g->ring);
     g->ring = fresh.ring;
     g->http = fresh.http;
+    g->quotas = fresh.quotas;
     memcpy(g->users, fresh.users, sizeof g->users);
     g->users_len = fresh.users_len;
     return PS_OK;

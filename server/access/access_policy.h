@@ -20,6 +20,7 @@
 #include "common/core/auth/keyring.h"
 #include "server/access/access_attempts.h"
 #include "server/access/http_tokens.h"
+#include "server/access/token_quotas.h"
 #include "server/core/turn/stats.h"
 #include "server/process/options.h"
 
@@ -41,6 +42,7 @@ struct access_policy {
     bool insecure, client_ca; /* client_ca: TLS admits only clients with a certificate (tls_listener.h) */
     uint64_t denied[DENIALS]; /* but for DENIAL_ROLE */
     struct access_attempts attempts;
+    struct token_quotas quotas;
     struct peer *unproven; /* oldest first: peer_accept.c */
     uint32_t unproven_len;
 };

@@ -52,6 +52,7 @@
 #include "server/core/turn/durations.h"
 #include "server/core/turn/limit.h"
 #include "server/core/turn/pool.h"
+#include "server/core/turn/quota.h"
 #include "server/core/turn/row.h"
 #include "server/core/turn/save_keeps.h"
 #include "server/core/turn/shard_trace.h"
@@ -95,6 +96,10 @@ struct shard {
     uint64_t sessions_len;
     uint64_t barriers_len;
     uint64_t lapse_at; /* no lease ends before this */
+
+    struct quota_holder *holders; /* of jobs and sessions, by name */
+    struct quota_row *quotas;     /* [quotas_len] */
+    size_t quotas_len;
 
     struct connection *connections, *greeting; /* all; those that have not said hello, in order of arrival */
     struct connection *idle;                   /* observers that wait for nothing: connection_idle.h */

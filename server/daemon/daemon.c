@@ -349,6 +349,14 @@ token_gone(void *arg, const struct key *gone)
     peers_without_token(arg, gone->name);
 }
 
+static bool
+daemon_set_quotas(struct daemon *d)
+{
+    const struct token_quotas *q = &d->policy->quotas;
+
+    return shard_set_quotas(d->shard, q->rows, q->len);
+}
+
 static void
 reload_guard(struct daemon *d)
 {
@@ -358,6 +366,8 @@ reload_guard(struct daemon *d)
         log_line(LOG_LEVEL_ERROR, "tokens and users stay as they are: %s", e.text);
     else if (d->policy->ring.len > 0)
         log_line(LOG_LEVEL_INFO, "tokens read again tokens=%zu", d->policy->ring.len);
+    if (!daemon_set_quotas(d))
+        log_line(LOG_LEVEL_ERROR, "quotas stay as they are: out of memory");
     http_set_tokens(d->http, &d->policy->http);
 }
 
@@ -497,6 +507,8 @@ daemon_start(struct daemon *d, struct ps_error *e)
     if ((status = uv_loop_init(&d->loop)) != 0)
         return ps_fail(e, PS_ERR_NOMEM, "cannot start the event loop: %s", uv_strerror(status));
     start_handles(d);
+    if (!daemon_set_quotas(d))
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
         return ps_fail(e, err, "cannot start the event loop: %s",
                        err == PS_ERR_NOMEM ? "out of memory" : "too many open files");

@@ -158,10 +158,41 @@ peer_accept_introduce(struct peer *p)
     daemon_step(d, &event);
 }
 
+/* Its token has more connections than its quota allows; text, [PS_ERROR_TEXT_MAX], says so. */
+static bool
+peer_accept_is_over_quota(const struct peer *p, char *text)
+{
+    const struct token_quotas *q = &p->daemon->policy->quotas;
+    const struct quota_row *row = quota_find(q->rows, q->len, p->token);
+
+    if (row == NULL || p->identity == NULL || p->identity->connections <= row->most[QUOTA_CONNECTIONS])
+        return false;
+    snprintf(text, PS_ERROR_TEXT_MAX, "token '%s' has %u connections, and its quota is %llu (psd's --quota)", p->token,
+             p->identity->connections - 1, (unsigned long long)row->most[QUOTA_CONNECTIONS]);
+    return true;
+}
+
+/* One that had been let in already, and proved a token later, is the shard's to end. */
+static void
+peer_accept_over_quota(struct peer *p, const char *text)
+{
+    struct shard_event event = peer_event(p, SHARD_BROKEN);
+    struct ps_error e;
+
+    p->daemon->refused[REFUSAL_QUOTA]++;
+    if (!p->opened) {
+        peer_accept_refuse(p, PS_ERR_LIMIT, text);
+        return;
+    }
+    ps_error_set(&e, PS_ERR_LIMIT, "%s", text);
+    event.error = &e;
+    daemon_step(p->daemon, &event);
+}
+
 void
 peer_admitted(struct conn *c, enum role role, const char *token)
 {
-    char name[KEYRING_NAME_MAX + 8];
+    char name[KEYRING_NAME_MAX + 8], text[PS_ERROR_TEXT_MAX];
     struct peer *p = c->arg;
 
     peer_looked_at(p, false);
@@ -170,6 +201,10 @@ peer_admitted(struct conn *c, enum role role, const char *token)
     snprintf(p->token, sizeof p->token, "%s", token);
     snprintf(name, sizeof name, "token %s", token);
     peer_identify(p, name);
+    if (peer_accept_is_over_quota(p, text)) {
+        peer_accept_over_quota(p, text);
+        return;
+    }
     log_line(LOG_LEVEL_DEBUG, "admitted token=%s role=%s peer=%s", token, role_name(role), c->peer);
     if (!p->opened)
         peer_accept_introduce(p);

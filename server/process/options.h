@@ -38,6 +38,7 @@ struct options {
     const char *tls_cert, *tls_key; /* NULL: TCP is plain */
     const char *tls_client_ca;      /* NULL: clients need no certificate */
     const char *tokens;             /* NULL: the environment's one token, or none */
+    const char *quota;              /* of tokens, separated by commas; NULL: the usual ones */
     const char *unix_users;         /* NULL: the socket's permissions decide */
     const char *tcp_congestion;
     const char *ready_file;

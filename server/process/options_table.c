@@ -130,6 +130,15 @@ static const struct option table[] = {
      .traits = OPTION_REPEATS | OPTION_RELOADS,
      FIELD(unix_users),
      .help = "users, by name or number, that connect over a Unix socket without a token, and their roles (admin)"},
+    {.name = "quota",
+     .kind = OPTION_NAME,
+     .argument = "NAME:KEY=VALUE:...,...",
+     .usual = "where two tokens may train, of this shard's own limits seven eighths for each",
+     .traits = OPTION_REPEATS | OPTION_RELOADS,
+     FIELD(quota),
+     .help = "what the token of this name, or * for each that has no other, may hold of this shard: jobs=, sessions=, "
+             "variables=, bytes= (of its jobs' variables), gather= (of --gather-memory), connections=. More is refused "
+             "with LIMIT, which says so"},
     {.name = "insecure",
      .kind = OPTION_FLAG,
      .traits = OPTION_ARGS_ONLY,

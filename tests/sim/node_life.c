@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "server/core/turn/limit.h"
+#include "server/core/turn/quota.h"
 #include "tests/sim/node_shard.h"
 
 #define REBUILD_STEPS_MAX 40 /* a rebuild that is killed gets so far at most */
@@ -218,6 +220,18 @@ node_life_replay(struct node_shard *n, struct node_replay_limit *way)
 
 /* ---- Starts ---- */
 
+/* All workers have one token, which their sessions are of. */
+static bool
+node_life_holders_fit(struct node_shard *n)
+{
+    uint64_t held = quota_held(n->core, NODE_SHARD_TOKEN, QUOTA_SESSIONS),
+             all = limit_now(n->core, LIMIT_SESSIONS, NULL);
+
+    if (held != all)
+        sim_fail(n->sim, "s%u has %" PRIu64 " sessions, and their token holds %" PRIu64, n->index, all, held);
+    return held == all;
+}
+
 static bool
 new_core(struct node_shard *n, uint64_t boot)
 {
@@ -244,7 +258,7 @@ new_core(struct node_shard *n, uint64_t boot)
     struct ps_error e;
 
     if (shard_new(&config, n->store, node_shard_ms(n), &n->core, &e) == PS_OK)
-        return true;
+        return node_life_holders_fit(n);
     sim_fail(n->sim, "s%u does not start: %s", n->index, e.text);
     return false;
 }

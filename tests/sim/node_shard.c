@@ -569,8 +569,13 @@ take_frame(struct shard_conn *c)
     struct node_shard *n = c->node;
     const struct frame_reader *r = &c->reader;
     uint8_t *meta = sim_alloc(r->head.meta_len), *payload = NULL;
-    struct shard_event event = {
-        .kind = SHARD_FRAME, .conn = c->id, .role = ROLE_ADMIN, .share = &n->share, .head = &r->head, .meta = meta};
+    struct shard_event event = {.kind = SHARD_FRAME,
+                                .conn = c->id,
+                                .role = ROLE_ADMIN,
+                                .token = NODE_SHARD_TOKEN,
+                                .share = &n->share,
+                                .head = &r->head,
+                                .meta = meta};
 
     memcpy(meta, r->meta, r->head.meta_len);
     if (r->head.payload_len > 0) {

@@ -57,6 +57,8 @@ struct node_request {
     uint64_t incarnation;
 };
 
+#define NODE_SHARD_TOKEN "sim" /* of all workers */
+
 struct node_shard {
     struct sim *sim;
     struct sim_net *net;

@@ -96,6 +96,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_SUMMED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 3}, 60},
     [MUTATION_SUMS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [MUTATION_SUMS_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 1, .steps = 24}, 670},
+    [MUTATION_HOLDER_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
 };
 
 /* The first seed that is tried for a rare one, others begin with 1: a seed that met it when this was written is not far

@@ -480,7 +480,7 @@ END_TEST
 #define INCARNATION UINT64_C(0x0123456789abcdef) /* as bytes in no other figure of a report */
 
 static enum ps_err
-intruders_work(struct intruders_hand *h, const char *token, uint64_t incarnation, bool resume)
+intruders_work_on(struct intruders_hand *h, const char *token, const char *name, uint64_t incarnation, bool resume)
 {
     Psd__Hello hello;
     Psd__Job job;
@@ -489,9 +489,16 @@ intruders_work(struct intruders_hand *h, const char *token, uint64_t incarnation
     probe_hello_fill(&hello, &job, 3, incarnation);
     hello.cluster = (char *)(uintptr_t)SHARDS_CLUSTER;
     hello.resume = resume;
+    job.name = (char *)(uintptr_t)name;
     probe_send(&h->p, MSG_HELLO, &hello.base, NULL, 0);
     ck_assert(probe_receive(&h->p));
     return h->p.msg.type == MSG_WELCOME ? PS_OK : (enum ps_err)h->p.msg.u.error->code;
+}
+
+static enum ps_err
+intruders_work(struct intruders_hand *h, const char *token, uint64_t incarnation, bool resume)
+{
+    return intruders_work_on(h, token, "job", incarnation, resume);
 }
 
 START_TEST(a_workers_session_is_nobody_elses)
@@ -549,6 +556,31 @@ START_TEST(no_report_has_an_incarnation)
     ck_assert_int_eq(kinds, 1);
     probe_close(&reader.p);
     probe_close(&victim.p);
+}
+END_TEST
+
+/* One token takes what it may, and no more: jobs, that stay when their workers are gone; connections. */
+START_TEST(one_token_leaves_room_to_the_others)
+{
+    struct intruders_hand greedy[3], late;
+
+    START("--quota", "x:connections=3:jobs=1,r:connections=0");
+    ck_assert_int_eq(intruders_work(&greedy[0], "x:" SECRET "x", INCARNATION, false), PS_OK);
+    (void)probe_declare(&greedy[0].p, "v", 2);
+    ck_assert_int_eq(intruders_work_on(&greedy[1], "x:" SECRET "x", "another", INCARNATION, false), PS_ERR_LIMIT);
+    ck_assert_ptr_nonnull(
+        strstr(greedy[1].p.msg.u.error->text, "token 'x' holds 1 jobs on shard 0, and its quota is 1 (psd's --quota)"));
+    ck_assert(!probe_receive(&greedy[1].p));
+    probe_close(&greedy[1].p);
+    for (int i = 1; i < 3; i++)
+        hand_through(&greedy[i], "x:" SECRET "x", ROLE_NONE, shards.addresses);
+    hand_through(&late, "x:" SECRET "x", ROLE_NONE, shards.addresses);
+    ck_assert_int_eq(intruders_verdict(&late), PS_ERR_LIMIT);
+    hand_through(&late, "r:" SECRET "r", ROLE_NONE, shards.addresses);
+    ck_assert_int_eq(intruders_verdict(&late), PS_ERR_LIMIT);
+    intruders_join();
+    for (int i = 0; i < 3; i++)
+        probe_close(&greedy[i].p);
 }
 END_TEST
 
@@ -813,6 +845,7 @@ make_suite(void)
     tcase_add_test(t, who_may_read_reads_and_no_more);
     tcase_add_test(t, a_workers_session_is_nobody_elses);
     tcase_add_test(t, no_report_has_an_incarnation);
+    tcase_add_test(t, one_token_leaves_room_to_the_others);
     tcase_add_test(t, denials_are_counted);
     tcase_add_test(t, a_user_who_is_not_listed_is_refused);
     tcase_add_test(t, a_user_has_the_role_that_the_list_says);

@@ -80,7 +80,9 @@
     /* metrics */                                                                                                      \
     X(SUMMED_AGAIN,         "a step that a worker does again is added to its metrics once more")                       \
     X(SUMS_NOT_KEPT,        "metrics are gone with the next start")                                                    \
-    X(SUMS_NOT_LOGGED,      "durable pushes survive power loss, and the metrics of their steps do not")
+    X(SUMS_NOT_LOGGED,      "durable pushes survive power loss, and the metrics of their steps do not")                \
+    /* quotas */                                                                                                       \
+    X(HOLDER_NOT_KEPT,      "which token a worker's session is of is gone with the next start")
 
 /* For the simulator of groups (tests/sim/group). */
 #define MUTATION_GROUP_LIST(X)                                                                                          \

@@ -97,7 +97,10 @@
       FIRST(OBSERVER, "psd_observer_timeouts_total", "Observers closed because they said nothing."), NULL)             \
     X(made_way, OFF, TROUBLE, "silent connections that made way",                                                     \
       "connections that said nothing and were closed for a new one, since there were as many as --connections-max allows", \
-      FIRST(MADE_WAY, "psd_made_way_total", "Silent connections closed for new ones."), NULL)
+      FIRST(MADE_WAY, "psd_made_way_total", "Silent connections closed for new ones."), NULL)                         \
+    X(over_quota, OFF, TROUBLE, "refused: over a token's quota",                                                      \
+      "jobs, workers and variables that were refused since their token held as much as --quota allows it",            \
+      FIRST(OVER_QUOTA, "psd_over_quota_total", "Jobs, workers and variables refused by a token's quota."), NULL)
 
 /* Of a shard: requests that need a higher role. In the report with what its sockets denied; in the exposition it is one
  * of several reasons. */

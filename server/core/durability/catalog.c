@@ -106,6 +106,7 @@ catalog_free(struct shard *s)
     DL_FOREACH_SAFE2 (s->drops.jobs, job, next, dropped_next)
         catalog_free_job(s, job);
     catalog_free_variables(s);
+    ps_assert(s->holders == NULL);
     free(s->jobs_by_id);
     s->jobs_by_id = NULL;
     s->jobs_len = s->jobs_next = 0;

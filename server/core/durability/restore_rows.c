@@ -193,6 +193,7 @@ put_job(struct writer *w, const struct shard_restore *r, const struct job *there
     row.bound = &bound;
     row.restored = (char *)checkpoint_name(r->dir);
     row.restored_boot = r->boot;
+    row.token = (char *)(uintptr_t)quota_name(there != NULL ? there->holder : NULL);
     row.restored_by = r->by != 0 || there == NULL ? r->by : there->restored_by;
     if ((err = writer_room(w)) != PS_OK)
         return err;

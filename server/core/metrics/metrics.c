@@ -218,18 +218,16 @@ write_peers(const struct metrics *m, struct exposition *x)
     static const char *const states[] = {"live", "lapsed", "finished"};
     static const char *const refusals[REFUSALS] = {[REFUSAL_CONNECTIONS] = "connections-max",
                                                    [REFUSAL_DESCRIPTORS] = "descriptors",
+                                                   [REFUSAL_QUOTA] = "quota",
                                                    [REFUSAL_MEMORY] = "memory",
                                                    [REFUSAL_IN_FLIGHT] = "in-flight"};
     static const char *const handshakes[HANDSHAKES] = {
         [HANDSHAKE_GONE] = "gone",   [HANDSHAKE_SILENCE] = "silence",
         [HANDSHAKE_PLAIN] = "plain", [HANDSHAKE_CERTIFICATE] = "certificate",
         [HANDSHAKE_ROOM] = "room",   [HANDSHAKE_OTHER] = "other"};
-    static const char *const denials[DENIALS] = {[DENIAL_TOKEN] = "token",
-                                                 [DENIAL_ATTEMPTS] = "attempts",
-                                                 [DENIAL_SILENCE] = "silence",
-                                                 [DENIAL_GARBAGE] = "garbage",
-                                                 [DENIAL_USER] = "user",
-                                                 [DENIAL_ROLE] = "role"};
+    static const char *const denials[DENIALS] = {
+        [DENIAL_TOKEN] = "token",     [DENIAL_ATTEMPTS] = "attempts", [DENIAL_SILENCE] = "silence",
+        [DENIAL_GARBAGE] = "garbage", [DENIAL_USER] = "user",         [DENIAL_ROLE] = "role"};
     uint64_t denied[DENIALS];
 
     metrics_count(x, FAMILY_RECEIVED, m->received_bytes);

@@ -31,6 +31,20 @@ declare_free_bytes(struct shard *s)
 }
 
 static enum ps_err
+declare_check_quota(struct shard *s, const struct variable *v, uint64_t gather_bytes, struct ps_error *e)
+{
+    const uint64_t more[QUOTAS] = {[QUOTA_VARIABLES] = 1, [QUOTA_BYTES] = v->bytes, [QUOTA_GATHER] = gather_bytes};
+    const struct quota_holder *holder = v->job->holder;
+    struct units bytes, gather;
+
+    for (enum quota q = 0; q < QUOTAS; q++)
+        if (more[q] > 0 && quota_exceeds(s, holder, q, more[q]))
+            return quota_refuse(s, holder, q, e, "no room for variable '%.64s' (%s, %s for gradients that wait)",
+                                v->name, units_bytes(v->bytes, &bytes), units_bytes(gather_bytes, &gather));
+    return PS_OK;
+}
+
+static enum ps_err
 check_room(struct shard *s, const struct variable *v, struct ps_error *e)
 {
     struct store_usage usage;
@@ -50,7 +64,7 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
     if (s->gather_bytes + gather_bytes > s->config.gather_bytes_max)
         return limit_refuse(s, LIMIT_GATHER_BYTES, e, "variable '%.64s' needs %s more", v->name,
                             units_bytes(gather_bytes, &needs));
-    return PS_OK;
+    return declare_check_quota(s, v, gather_bytes, e);
 }
 
 /* An id that was given before is safe to give again when no block of before is left under it, on disk either: two saves

@@ -108,11 +108,13 @@ variable_find(const struct shard *s, uint32_t id)
     return v != NULL && !v->dropped ? v : NULL;
 }
 
-static void
-variable_set_gather_bytes(struct shard *s, uint64_t bytes)
+void
+variable_take_gather_bytes(struct shard *s, const struct job *job, uint64_t had, uint64_t has)
 {
-    s->gather_bytes = bytes;
-    s->pool.kept_max = bytes + 16 * MIB;
+    s->gather_bytes = s->gather_bytes - had + has;
+    s->pool.kept_max = s->gather_bytes + 16 * MIB;
+    quota_subtract(job->holder, QUOTA_GATHER, had);
+    quota_add(job->holder, QUOTA_GATHER, has);
 }
 
 static bool
@@ -140,7 +142,9 @@ variable_add_to_job(struct shard *s, struct variable *v)
     v->job->firsts += variable_first_is_here(s, v);
     s->variables_len++;
     s->promised_bytes += v->bytes;
-    variable_set_gather_bytes(s, s->gather_bytes + variable_gather_bytes(s, v));
+    quota_add(v->job->holder, QUOTA_VARIABLES, 1);
+    quota_add(v->job->holder, QUOTA_BYTES, v->bytes);
+    variable_take_gather_bytes(s, v->job, 0, variable_gather_bytes(s, v));
     return true;
 }
 
@@ -189,7 +193,9 @@ variable_drop(struct shard *s, struct variable *v)
     job->blocks -= v->ready;
     job->data_bytes -= made;
     s->promised_bytes -= v->bytes - made;
-    variable_set_gather_bytes(s, s->gather_bytes - variable_gather_bytes(s, v));
+    quota_subtract(job->holder, QUOTA_VARIABLES, 1);
+    quota_subtract(job->holder, QUOTA_BYTES, v->bytes);
+    variable_take_gather_bytes(s, job, variable_gather_bytes(s, v), 0);
     ordinals_give(&s->ordinals, v->first, v->count);
     DL_APPEND2(s->drops.variables, v, work_prev, work_next);
 }

@@ -57,6 +57,9 @@ struct variable *variable_new(struct shard *s, struct job *job, const Psd__Decla
 /* Sync: bytes that the gradients of steps that are under way may take. */
 uint64_t variable_gather_bytes(const struct shard *s, const struct variable *v);
 
+/* The job's variables had, and have from now on, so many of them. */
+void variable_take_gather_bytes(struct shard *s, const struct job *job, uint64_t had, uint64_t has);
+
 /* Its optimizer is another one from now on, with as many slots. False: no memory. */
 bool variable_set_optimizer(struct shard *s, struct variable *v, const struct ps_optimizer *optimizer) PS_MUST_USE;
 

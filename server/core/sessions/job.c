@@ -28,6 +28,7 @@ job_free(struct job *job)
     metric_names_clear(&job->metric_names);
     definition_fields_clear(&job->definition);
     free(job->restored);
+    quota_release(job->holder);
     psd__job__free_unpacked(job->options, NULL);
     free(job);
 }
@@ -103,6 +104,8 @@ job_add(struct shard *s, struct job *job)
         job_free(job);
         return false;
     }
+    if (!job->dropped)
+        quota_add(job->holder, QUOTA_JOBS, 1);
     s->jobs_by_id[job->id] = job;
     s->jobs_len = MAX(s->jobs_len, job->id);
     s->jobs_next = job->id + 1;
@@ -127,6 +130,7 @@ job_drop(struct shard *s, struct job *job)
 {
     ps_assert(job->variables == NULL && job->pulls == NULL && job->sync_steps == NULL && job->barriers == NULL);
     HASH_DEL(s->jobs, job);
+    quota_subtract(job->holder, QUOTA_JOBS, 1);
     job->dropped = true;
     DL_APPEND2(s->drops.jobs, job, dropped_prev, dropped_next);
 }
@@ -180,26 +184,54 @@ job_mismatch(const struct job *job, const Psd__Job *options, struct ps_error *e)
     return mismatch_refuse(e, job->name, NULL, "was opened with", text);
 }
 
-enum ps_err
-job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e)
+static enum ps_err
+job_no_memory(const struct shard *s, const Psd__Job *options, struct ps_error *e)
 {
+    return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
+}
+
+/* Takes one use of holder, also when it fails. */
+static enum ps_err
+job_create(struct shard *s, const Psd__Job *options, struct quota_holder *holder, struct job **out, struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+    uint32_t id = 0;
+    struct job *job = NULL;
+
+    if (limit_reached(s, LIMIT_JOBS) || (id = job_next_id(s)) == 0)
+        err = limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", options->name);
+    else if (quota_exceeds(s, holder, QUOTA_JOBS, 1))
+        err = quota_refuse(s, holder, QUOTA_JOBS, e, "no room for job '%.64s'", options->name);
+    else if ((job = job_new(options, id)) == NULL)
+        err = job_no_memory(s, options, e);
+    if (err != PS_OK) {
+        quota_release(holder);
+        return err;
+    }
+    job->holder = holder;
+    if (!job_add(s, job))
+        return job_no_memory(s, options, e);
+    turn_mark_job(s, job);
+    job_to_redo(s, job);
+    actions_log(s, SHARD_LOG_INFO, "job created job=%s id=%u workers=%u", job->name, job->id, options->workers);
+    *out = job;
+    return PS_OK;
+}
+
+enum ps_err
+job_open(struct shard *s, const Psd__Job *options, const char *token, struct job **out, struct ps_error *e)
+{
+    struct quota_holder *holder;
     struct job *job;
-    uint32_t id;
 
     HASH_FIND(hh, s->jobs, options->name, strlen(options->name), job);
     if (job != NULL) {
         *out = job;
         return job_fits(job, options) ? PS_OK : job_mismatch(job, options, e);
     }
-    if (limit_reached(s, LIMIT_JOBS) || (id = job_next_id(s)) == 0)
-        return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", options->name);
-    if ((job = job_new(options, id)) == NULL || !job_add(s, job))
-        return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
-    turn_mark_job(s, job);
-    job_to_redo(s, job);
-    actions_log(s, SHARD_LOG_INFO, "job created job=%s id=%u workers=%u", job->name, job->id, options->workers);
-    *out = job;
-    return PS_OK;
+    if (!quota_hold(s, token, &holder))
+        return job_no_memory(s, options, e);
+    return job_create(s, options, holder, out, e);
 }
 
 void
@@ -311,6 +343,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.definition = (Psd__DefinitionField **)job->definition.field;
     row.definition_round = job->definition.round;
     row.dropped = job->dropped;
+    row.token = (char *)(uintptr_t)quota_name(job->holder);
     return row_put(s, STORE_JOBS, job->id, &row.base, sink);
 }
 
@@ -348,7 +381,7 @@ row_ok(const struct shard *s, const Psd__JobRow *row, uint32_t id)
 
 /* PS_ERR_IO: its contents are impossible. */
 static enum ps_err
-from_row(struct job *job, const Psd__JobRow *row)
+from_row(struct shard *s, struct job *job, const Psd__JobRow *row)
 {
     job->slowest = row->slowest;
     job->used = row->slowest > 0;
@@ -361,6 +394,8 @@ from_row(struct job *job, const Psd__JobRow *row)
     job->dropped = row->dropped;
     job->restored_by = row->restored_by;
     job->restored = strdup(row->restored);
+    if (!quota_hold(s, row->token, &job->holder))
+        return PS_ERR_NOMEM;
     if (!barrier_opened_take(&job->barrier_opened, row->opened))
         return PS_ERR_IO;
     if (row->workers != 0 && !job_set_workers(job, row->workers))
@@ -381,7 +416,7 @@ job_load(void *arg, struct span key, struct span value)
     struct job *job = NULL;
 
     if (row_ok(l->s, row, id))
-        err = (job = job_new(row->options, id)) != NULL ? from_row(job, row) : PS_ERR_NOMEM;
+        err = (job = job_new(row->options, id)) != NULL ? from_row(l->s, job, row) : PS_ERR_NOMEM;
     if (err == PS_OK && !job_add(l->s, job)) { /* and has freed it */
         job = NULL;
         err = PS_ERR_NOMEM;

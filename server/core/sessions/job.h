@@ -16,6 +16,7 @@
 #include "server/core/workers/metric_names.h"
 #include "server/core/workers/roster.h"
 
+struct quota_holder;
 struct shard;
 struct session;
 struct variable;
@@ -27,7 +28,8 @@ struct job {
     uint32_t id;       /* counts from 1 */
     Psd__Job *options; /* as the first hello had them */
     const char *name;
-    struct age_policy age; /* this and the next as SET left them */
+    struct quota_holder *holder; /* the token that opened it; NULL: none */
+    struct age_policy age;       /* this and the next as SET left them */
     uint32_t bound;
     uint32_t workers, quorum;  /* these as well, or a later round's hello */
     uint32_t room;             /* the most workers that it has had: later ones need no less */
@@ -135,10 +137,10 @@ void job_remove(struct shard *s, struct job *job);
 /* The id of the next job that is made; 0: none is free. */
 uint32_t job_next_id(const struct shard *s);
 
-/* The job of this name with these options, made when it is new; it may have another number of workers (resize.h).
- * PS_ERR_MISMATCH, PS_ERR_LIMIT, PS_ERR_INVALID,
- * PS_ERR_NOMEM. */
-enum ps_err job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e) PS_MUST_USE;
+/* The job of this name with these options, made when it is new, for the token of this name ("": none); it may have
+ * another number of workers (resize.h). PS_ERR_MISMATCH, PS_ERR_LIMIT, PS_ERR_INVALID, PS_ERR_NOMEM. */
+enum ps_err job_open(struct shard *s, const Psd__Job *options, const char *token, struct job **out,
+                     struct ps_error *e) PS_MUST_USE;
 
 /* Its row: written at the end of the turn, and into the redo log, when there is one, where it changes by other means
  * than pushes; loaded by catalog.c (each_row's callback; arg is a struct row_load). */

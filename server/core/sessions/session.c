@@ -21,6 +21,14 @@ session_new(struct shard *s, struct job *job, uint32_t task)
     return session;
 }
 
+static void
+session_unhold(struct session *session)
+{
+    quota_subtract(session->holder, QUOTA_SESSIONS, session->holder != NULL);
+    quota_release(session->holder);
+    session->holder = NULL;
+}
+
 void
 session_free(struct shard *s, struct session *session)
 {
@@ -29,19 +37,20 @@ session_free(struct shard *s, struct session *session)
     sequence_finish(s, session);
     data_steps_finish(session);
     free(session->agent);
-    free(session->token);
+    session_unhold(session);
     free(session);
 }
 
 bool
-session_set_token(struct session *session, const char *name)
+session_set_token(struct shard *s, struct session *session, const char *name)
 {
-    char *token = name[0] != '\0' ? strdup(name) : NULL;
+    struct quota_holder *holder;
 
-    if (name[0] != '\0' && token == NULL)
+    if (!quota_hold(s, name, &holder))
         return false;
-    free(session->token);
-    session->token = token;
+    quota_add(holder, QUOTA_SESSIONS, 1);
+    session_unhold(session);
+    session->holder = holder;
     return true;
 }
 

@@ -18,6 +18,7 @@
 
 struct connection;
 struct pending;
+struct quota_holder;
 
 enum session_state { SESSION_LIVE, SESSION_LAPSED, SESSION_FINISHED, SESSION_STATES };
 
@@ -33,7 +34,7 @@ struct session {
     enum session_state state;
     uint64_t incarnation;
     char *agent;
-    char *token; /* name of the one that its connection proved when it was installed; NULL: none */
+    struct quota_holder *holder; /* the token that its connection proved when it was installed; NULL: none */
     uint32_t lease_ms;
     struct connection *connection; /* or NULL */
     uint64_t heard_ms;             /* of the last frame; without a connection: when it was lost */
@@ -77,7 +78,7 @@ struct session {
 };
 
 /* The token of this name, "": none, owns it from now on. False: no memory, nothing has changed. */
-bool session_set_token(struct session *session, const char *name);
+bool session_set_token(struct shard *s, struct session *session, const char *name);
 
 /* NULL when there is none. */
 struct session *session_find(const struct shard *s, uint32_t job_id, uint32_t task);

@@ -133,7 +133,7 @@ session_load_one(void *arg, struct span key, struct span value)
     if (ok && job_make_room(l->s->jobs_by_id[job_id], task + 1) &&
         (session = session_new(l->s, l->s->jobs_by_id[job_id], task)) != NULL) {
         ok = session_load_row(l->s, session, row) && (session->agent = strdup(row->agent)) != NULL &&
-             session_set_token(session, row->token);
+             session_set_token(l->s, session, row->token);
     }
     l->err = session != NULL && ok ? PS_OK : ok || session != NULL ? PS_ERR_NOMEM : PS_ERR_IO;
     if (row != NULL)

@@ -37,7 +37,8 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.odd_code = codes;
     row.odd_lost = session->outcomes_lost_to;
     row.agent = session->agent;
-    row.token = session->token != NULL ? session->token : row.token;
+    if (!MUTATION(HOLDER_NOT_KEPT))
+        row.token = (char *)(uintptr_t)quota_name(session->holder);
     row.held = session->held_clock;
     row.joined_past = session->joined_past;
     row.round = session->round;

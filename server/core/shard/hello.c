@@ -24,7 +24,7 @@ hello_is_taken(const struct session *session, struct ps_error *e)
 static bool
 hello_owns(const struct session *session, const char *token)
 {
-    return session->token == NULL || strcmp(session->token, token) == 0;
+    return session->holder == NULL || strcmp(session->holder->name, token) == 0;
 }
 
 static enum ps_err
@@ -33,7 +33,7 @@ hello_is_anothers(const struct session *session, enum ps_err code, struct ps_err
     return ps_fail(e, code,
                    "worker %u of job '%.64s' is of token '%s', and this connection has not proven that: another may "
                    "take its place when its session has lapsed",
-                   session->task, session->job->name, session->token);
+                   session->task, session->job->name, session->holder->name);
 }
 
 static enum ps_err
@@ -208,6 +208,25 @@ hello_replace(struct shard *s, struct session *session)
     clock_count_gone(session, -1);
 }
 
+/* The session is the token's from now on, where it was not. */
+static enum ps_err
+hello_check_quota(struct shard *s, const struct job *job, const struct session *session, const Psd__Hello *hello,
+                  const char *token, struct ps_error *e)
+{
+    struct quota_holder *holder;
+    enum ps_err err = PS_OK;
+
+    if (session != NULL && strcmp(quota_name(session->holder), token) == 0)
+        return PS_OK;
+    if (!quota_hold(s, token, &holder))
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
+    if (quota_exceeds(s, holder, QUOTA_SESSIONS, 1))
+        err =
+            quota_refuse(s, holder, QUOTA_SESSIONS, e, "no room for worker %u of job '%.64s'", hello->task, job->name);
+    quota_release(holder);
+    return err;
+}
+
 static enum ps_err
 hello_newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, const char *token,
                struct session **out, struct ps_error *e)
@@ -225,9 +244,11 @@ hello_newcomer(struct shard *s, struct job *job, struct connection *c, const Psd
         return err;
     if (!rejoins && limit_reached(s, LIMIT_SESSIONS))
         return limit_refuse(s, LIMIT_SESSIONS, e, "no room for worker %u of job '%.64s'", hello->task, job->name);
+    if ((err = hello_check_quota(s, job, session, hello, token, e)) != PS_OK)
+        return err;
     if (!rejoins && (session = session_new(s, job, hello->task)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
-    if (!set_agent(session, hello) || !session_set_token(session, token)) {
+    if (!set_agent(session, hello) || !session_set_token(s, session, token)) {
         turn_fail(s, PS_ERR_NOMEM);
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
     }
@@ -360,7 +381,7 @@ hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const
     }
     if (drop_unused(s, m) == SHARD_TURN_FULL)
         return SHARD_TURN_FULL;
-    if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = resize_by_hello(s, job, m, &e)) != PS_OK ||
+    if ((err = job_open(s, m->job, token, &job, &e)) != PS_OK || (err = resize_by_hello(s, job, m, &e)) != PS_OK ||
         (err = hello_admit(s, job, c, m, token, &session, &e)) != PS_OK) {
         connection_refuse(s, c, err, "%s", e.text);
         return SHARD_TAKEN;

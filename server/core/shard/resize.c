@@ -44,6 +44,9 @@ resize_room(struct shard *s, struct job *job, uint32_t workers, struct ps_error 
     if (s->gather_bytes - has + needs > s->config.gather_bytes_max)
         return limit_refuse(s, LIMIT_GATHER_BYTES, e, "job '%.64s' needs %s more for %u workers", job->name,
                             units_bytes(needs - has, &more), workers);
+    if (needs > has && quota_exceeds(s, job->holder, QUOTA_GATHER, needs - has))
+        return quota_refuse(s, job->holder, QUOTA_GATHER, e, "job '%.64s' needs %s more for %u workers", job->name,
+                            units_bytes(needs - has, &more), workers);
     if (!job_make_room(job, workers))
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for %u workers of job '%.64s'", s->config.shard,
                        workers, job->name);
@@ -66,8 +69,7 @@ resize_take(struct shard *s, struct job *job, uint32_t workers, uint64_t round)
     sync_step_end_waiting(s, job, PS_ERR_STEP_FAILED, text);
     if (!job_set_workers(job, workers))
         ps_assert(!"resize_room() passed");
-    s->gather_bytes = s->gather_bytes - has + resize_gather_bytes(s, job);
-    s->pool.kept_max = s->gather_bytes + 16 * MIB;
+    variable_take_gather_bytes(s, job, has, resize_gather_bytes(s, job));
     actions_log(s, SHARD_LOG_INFO, "workers changed job=%s workers=%u before=%u", job->name, workers, before);
     job_begin_round(s, job, round);
 }

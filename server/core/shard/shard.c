@@ -193,6 +193,21 @@ shard_set_grace(struct shard *s, uint32_t grace_ms)
     s->lapse_at = s->now_ms; /* all deadlines are counted again */
 }
 
+bool
+shard_set_quotas(struct shard *s, const struct quota_row *rows, size_t len)
+{
+    struct quota_row *copy = malloc(MAX(len, 1) * sizeof *copy);
+
+    if (copy == NULL)
+        return false;
+    if (len > 0)
+        memcpy(copy, rows, len * sizeof *copy);
+    free(s->quotas);
+    s->quotas = copy;
+    s->quotas_len = len;
+    return true;
+}
+
 void
 shard_set_in_flight(struct shard *s, uint64_t bytes)
 {
@@ -376,6 +391,7 @@ shard_free(struct shard *s)
     pool_finish(&s->pool);
     arena_finish(&s->arena);
     free(s->timeline_slots);
+    free(s->quotas);
     event_buffers_finish(&s->event_buffers);
     free(s->cluster);
     free(s->version);

@@ -69,6 +69,10 @@ enum ps_err shard_commit(struct shard *s);
 /* Another grace from now on (--grace is reloadable); 0: the default. SHARD_TIME is due at once. */
 void shard_set_grace(struct shard *s, uint32_t grace_ms);
 
+/* These are the quotas of tokens from now on (--quota is reloadable); copied. False: no memory, they are as before. */
+struct quota_row;
+bool shard_set_quotas(struct shard *s, const struct quota_row *rows, size_t len) PS_MUST_USE;
+
 /* Another limit of messages in memory from now on (--in-flight is reloadable), and of requests that wait: its
  * SHARD_PARKED_PART. */
 void shard_set_in_flight(struct shard *s, uint64_t bytes);

@@ -33,6 +33,7 @@ enum handshake {
 
 /* Why a connection could not stay, of any peer: a new one, where nothing else is said. */
 enum connection_refusal {
+    REFUSAL_QUOTA,       /* connections of its token */
     REFUSAL_CONNECTIONS, /* --connections-max: the shard counts them */
     REFUSAL_DESCRIPTORS,
     REFUSAL_MEMORY,
