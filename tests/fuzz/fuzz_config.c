@@ -191,12 +191,15 @@ fuzz_config_age(struct fuzz_bytes *b)
     free(text);
 }
 
+#define NETWORK_ELEMENTS_MAX (4 * MIB)
+
 /* One that takes little memory and time to build. */
 static bool
 is_small(const struct ps_layer *layers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (MAX(layers[i].units, layers[i].filters) > 32 || MAX(layers[i].vocabulary, layers[i].width) > 32)
+        if (MAX(layers[i].units, layers[i].filters) > 32 || MAX(layers[i].vocabulary, layers[i].width) > 32 ||
+            MAX(layers[i].kernel[0], layers[i].kernel[1]) > 32)
             return false;
     return count <= 8;
 }
@@ -220,7 +223,8 @@ fuzz_config_build(const struct ps_layer *layers, size_t count)
     if ((err = ps_network_new(device, &spec, &n, &e)) != PS_OK)
         check_refusal(err, &e);
     else
-        ps_assert(ps_network_inputs(n) >= 8 && ps_network_outputs(n) >= 1);
+        ps_assert(ps_network_inputs(n) >= 8 && ps_network_outputs(n) >= 1 &&
+                  ps_network_elements(n) <= NETWORK_ELEMENTS_MAX);
     ps_network_free(n);
 }
 

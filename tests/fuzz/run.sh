@@ -18,8 +18,8 @@ coverage, and run each, or those named, for SECONDS: $(known | tr '\n' ' ')
 
 A row for each says how many inputs ran and how many a second, how many edges of the code that is built into it they
 reached, of how many, how many features (edges with how often each was passed), and how many inputs are kept for that.
-What crashes, hangs or leaks lies in findings/ beside the build, made small. Inputs that reached something new stay in
-corpus/ there, and the next run starts from them. The exit status is 1 when something was found.
+What crashes, hangs or leaks lies in findings/ beside the build, made smaller for half a minute. Inputs that reached
+something new stay in corpus/ there, and the next run starts from them. The exit status is 1 when something was found.
 END
 }
 
@@ -67,11 +67,13 @@ ninja -C "$build" "${targets[@]/#/tests/fuzz/fuzz_}" >"$build/build.log" || {
 export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=1:detect_leaks=1:allocator_may_return_null=1}
 export OPENBLAS_NUM_THREADS=1
 findings=0
+minimize_s=30 # of a finding, at most
 
-# minimize TARGET FILE
+# minimize TARGET FILE: libFuzzer counts the time of each step by itself, and takes any number of them.
 minimize() {
   local program=$build/tests/fuzz/fuzz_$1 small=$2.min
-  "$program" -minimize_crash=1 -runs=20000 -max_total_time=20 -exact_artifact_path="$small" "$2" >/dev/null 2>&1 || true
+  timeout -k 5 "$minimize_s" "$program" -minimize_crash=1 -runs=20000 -max_total_time=5 -timeout=10 \
+    -exact_artifact_path="$small" "$2" >/dev/null 2>&1 || true
   [ -s "$small" ] && mv "$small" "$2"
   printf 'FOUND %s: %s (%s bytes); again with: %s %s\n' "$1" "$2" "$(stat -c %s "$2")" "$program" "$2"
 }
