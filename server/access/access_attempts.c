@@ -74,9 +74,9 @@ access_attempts_add(struct access_attempts *a, const struct access_attempts_at *
 }
 
 static uint32_t
-access_attempts_hold_ms(uint32_t wrong)
+access_attempts_hold_ms(const struct access_attempts *a, uint32_t wrong)
 {
-    uint32_t past = wrong - MIN(wrong, ACCESS_ATTEMPTS_FREE);
+    uint32_t past = wrong - MIN(wrong, a->free != 0 ? a->free : ACCESS_ATTEMPTS_FREE);
 
     return past == 0 ? 0 : MIN(ACCESS_ATTEMPTS_HOLD_MS << MIN(past - 1, 16u), ACCESS_ATTEMPTS_HOLD_MAX_MS);
 }
@@ -91,7 +91,7 @@ access_attempts_begin(struct access_attempts *a, const struct access_attempts_at
     if (x == NULL && (x = access_attempts_add(a, at, now_ms)) == NULL)
         return PS_OK;
     access_attempts_forget(x, now_ms);
-    *hold_ms = access_attempts_hold_ms(x->wrong);
+    *hold_ms = access_attempts_hold_ms(a, x->wrong);
     if (*hold_ms > 0 && x->held == ACCESS_ATTEMPTS_HELD)
         return ps_fail(e, PS_ERR_LIMIT,
                        "of this address %u proofs of token '%s' were wrong lately, and %d others wait to be looked at: "

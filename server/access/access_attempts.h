@@ -38,6 +38,7 @@ struct access_attempt {
 };
 
 struct access_attempts {
+    uint32_t free;              /* wrong ones after which the next do not wait yet; 0: ACCESS_ATTEMPTS_FREE */
     struct access_attempt *all; /* a hash, in order of the last wrong one */
 };
 

@@ -42,6 +42,7 @@ http_poll_timeout_ms(const struct http *h, uint64_t now)
     const struct http_listener *listener;
     MHD_UNSIGNED_LONG_LONG ms;
 
+    due = MIN(due, http_held_due(h));
     if (h->conns_len > 0)
         due = MIN(due, now + TICK_MS);
     if (h->accept_ms > now)
@@ -101,10 +102,12 @@ http_run(void *http)
         if (accepts)
             http_listeners_accept(h);
         http_figures_go_on(h);
+        http_held_go_on(h, false);
         http_listeners_run(h);
         http_listeners_close_overdue(h);
     }
     http_figures_end(h);
+    http_held_go_on(h, true);
     http_listeners_run(h);
     return NULL;
 }
@@ -176,6 +179,7 @@ static void
 http_free(struct http *h)
 {
     http_listeners_close(h);
+    access_attempts_finish(&h->attempts);
     if (h->listen_fd >= 0)
         close(h->listen_fd);
     if (h->wake_fd >= 0)
@@ -237,6 +241,7 @@ http_start(const struct http_endpoint *at, const char *version, const struct acc
     h->version = version;
     h->listen_fd = h->wake_fd = -1;
     h->tokens = guard->http;
+    h->attempts.free = HTTP_WRONG_FREE;
     err = http_pages_parse(&h->pages, at->pages, at->tls != NULL, at->shard, e);
     if (err != PS_OK && at->fd >= 0)
         close(at->fd);

@@ -43,6 +43,8 @@
 #define HTTP_CONNECTIONS_MAX 32         /* at once; one more closes the oldest whose request has not come */
 #define HTTP_HOST_MAX        16         /* the same of one address; of IPv6: of a network of 64 bits */
 #define HTTP_WAITING_MAX     28         /* of them that wait for figures; more are answered 503 */
+#define HTTP_HELD_MAX        12         /* of them whose token waits to be looked at; more are answered 429 */
+#define HTTP_WRONG_FREE      64         /* wrong tokens from an address, past which its tokens wait */
 #define HTTP_REQUEST_MAX     (16 * KIB) /* bytes of a request's line and headers, and of what is kept to answer it */
 #define HTTP_TRACE_MAX       4096       /* spans of /api/trace: the newest */
 #define HTTP_LIFE_MS         10000      /* of a connection, from its beginning to the last byte of the answer */

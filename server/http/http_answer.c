@@ -19,6 +19,7 @@
 #define TEXT_TYPE   "text/plain; charset=utf-8"
 #define JSON_TYPE   "application/json"
 #define PATH_SHOWN  80  /* bytes of a path or a method in a sentence, with its end */
+#define TOO_MANY    429 /* its name depends on libmicrohttpd's version */
 #define TOO_LARGE   413 /* its name depends on libmicrohttpd's version */
 #define MISDIRECTED 421 /* the same */
 
@@ -327,25 +328,47 @@ http_answer_denied(struct http *h, struct MHD_Connection *c, enum http_pass pass
 
 /* HTTP_PASS: the client may have this route's answer. */
 static enum http_pass
-may_have(struct http *h, struct MHD_Connection *c, const struct http_route *route)
+http_answer_look(struct http *h, struct http_request *r)
 {
+    const char *said = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     enum http_pass pass;
 
-    if (route->open)
-        return HTTP_PASS;
     uv_mutex_lock(&h->lock);
-    pass = http_tokens_look(&h->tokens, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION));
+    pass = http_tokens_look(&h->tokens, said);
     uv_mutex_unlock(&h->lock);
+    http_held_end(h, r, pass == HTTP_PASS_WRONG);
     h->counts.denied[HTTP_DENIAL_MISSING] += pass == HTTP_PASS_MISSING;
     h->counts.denied[HTTP_DENIAL_WRONG] += pass == HTTP_PASS_WRONG;
     return pass;
 }
 
+/* Where a token is asked for, and the request has one. */
+static bool
+http_answer_is_attempt(struct http *h, const struct http_request *r)
+{
+    size_t tokens;
+
+    if (r->route->open ||
+        MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION) == NULL)
+        return false;
+    uv_mutex_lock(&h->lock);
+    tokens = h->tokens.len;
+    uv_mutex_unlock(&h->lock);
+    return tokens > 0;
+}
+
+static struct http_conn *
+http_answer_conn(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info != NULL ? info->socket_context : NULL;
+}
+
 static void
 http_answer_note(struct MHD_Connection *c, bool waits)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct http_conn *g = info != NULL ? info->socket_context : NULL;
+    struct http_conn *g = http_answer_conn(c);
 
     if (g == NULL)
         return;
@@ -354,23 +377,57 @@ http_answer_note(struct MHD_Connection *c, bool waits)
 }
 
 static enum MHD_Result
-wait_for_figures(struct http *h, struct MHD_Connection *c, const struct http_route *route, void **request)
+wait_for_figures(struct http *h, struct MHD_Connection *c, struct http_request *r)
 {
-    struct http_request *r;
-
     if (h->waiting_len == HTTP_WAITING_MAX)
         return http_answer_text(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "late: %d requests wait for figures\n",
                                 HTTP_WAITING_MAX);
-    if ((r = calloc(1, sizeof *r)) == NULL)
-        return MHD_NO;
-    r->connection = c;
-    r->route = route;
     r->outcome = HTTP_WAITING;
     r->since_us = monotonic_us();
     DL_APPEND(h->waiting, r);
     h->waiting_len++;
     http_answer_note(c, true);
+    MHD_suspend_connection(c);
+    return MHD_YES;
+}
+
+/* Its token, where it takes one, may be looked at. */
+static enum MHD_Result
+http_answer_passed(struct http *h, struct http_request *r)
+{
+    struct MHD_Connection *c = r->connection;
+    enum http_pass pass = r->route->open ? HTTP_PASS : http_answer_look(h, r);
+    enum metrics_state state;
+
+    if (pass != HTTP_PASS)
+        return http_answer_denied(h, c, pass);
+    if (r->route->figures && http_figures_come(h, &state))
+        return wait_for_figures(h, c, r);
+    return r->route->answer(h, c, HTTP_ALONE);
+}
+
+static enum MHD_Result
+http_answer_begin(struct http *h, struct MHD_Connection *c, const struct http_route *route, void **request)
+{
+    const struct http_conn *conn = http_answer_conn(c);
+    struct http_request *r = calloc(1, sizeof *r);
+    enum http_hold hold = HTTP_HOLD_NONE;
+
+    if (r == NULL)
+        return MHD_NO;
     *request = r;
+    r->connection = c;
+    r->route = route;
+    r->outcome = HTTP_HELD_OVER;
+    if (conn != NULL && http_answer_is_attempt(h, r))
+        hold = http_held_begin(h, r, &conn->host);
+    if (hold == HTTP_HOLD_REFUSED)
+        return http_answer_text(h, c, TOO_MANY,
+                                "many tokens from this address were wrong lately, and others wait to be looked at: ask "
+                                "again in some seconds\n");
+    if (hold == HTTP_HOLD_NONE)
+        return http_answer_passed(h, r);
+    http_answer_note(c, true);
     MHD_suspend_connection(c);
     return MHD_YES;
 }
@@ -383,16 +440,16 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
     const struct http_route *route;
     const struct page_file *file;
     struct http *h = http;
-    enum metrics_state state;
     enum MHD_Result result;
-    enum http_pass pass;
 
     (void)version;
     (void)body;
     (void)body_len;
     http_answer_note(connection, false);
+    if (r != NULL && r->outcome == HTTP_HELD_OVER)
+        return http_answer_passed(h, r);
     if (r != NULL) {
-        ps_assert(r->outcome != HTTP_WAITING);
+        ps_assert(r->outcome != HTTP_WAITING && r->outcome != HTTP_HELD);
         result = r->route->answer(h, connection, r->outcome);
         http_figures_used(h, r);
         return result;
@@ -413,11 +470,7 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
         return http_answer_text(h, connection, MISDIRECTED,
                                 "this name is not known here: ask by address, or as localhost, or name it in psd's "
                                 "--http-shards, or have psd ask for a token (--http-tokens)\n");
-    if ((pass = may_have(h, connection, route)) != HTTP_PASS)
-        return http_answer_denied(h, connection, pass);
-    if (route->figures && http_figures_come(h, &state))
-        return wait_for_figures(h, connection, route, request);
-    return route->answer(h, connection, HTTP_ALONE);
+    return http_answer_begin(h, connection, route, request);
 }
 
 void
@@ -434,6 +487,8 @@ http_answered(void *http, struct MHD_Connection *connection, void **request, enu
         DL_DELETE(h->waiting, r);
         h->waiting_len--;
     }
+    http_held_forget(h, r);
+    http_held_end(h, r, false);
     http_figures_used(h, r);
     free(r);
     *request = NULL;

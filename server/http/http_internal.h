@@ -1,7 +1,7 @@
 /* The HTTP server's state, for its files: http.c (start and end), http_listener.c (connections and their deadlines),
- * http_places.c (which of them makes way for a new one), http_pages.c (the pages of other shards), http_tls.c (its
- * certificate), http_figures.c (figures of the loop), http_answer.c (routes and answers), http_trace.c (what the loop
- * did). */
+ * http_places.c (which of them makes way for a new one), http_held.c (tokens that wait to be looked at), http_pages.c
+ * (the pages of other shards), http_tls.c (its certificate), http_figures.c (figures of the loop), http_answer.c
+ * (routes and answers), http_trace.c (what the loop did). */
 #ifndef SERVER_HTTP_HTTP_INTERNAL_H
 #define SERVER_HTTP_HTTP_INTERNAL_H
 
@@ -14,6 +14,7 @@
 #include "common/core/cluster/address.h"
 #include "common/net/sockname.h"
 #include "common/net/tls.h"
+#include "server/access/access_attempts.h"
 #include "server/access/certificate.h"
 #include "server/access/http_tokens.h"
 #include "server/core/metrics/history.h"
@@ -48,19 +49,24 @@ struct http_listener {
 };
 
 enum http_outcome {
-    HTTP_WAITING, /* for figures */
-    HTTP_GIVEN,   /* they are there */
-    HTTP_LATE,    /* they did not come in time */
-    HTTP_ALONE    /* the loop gives none: it has not begun, or has ended */
+    HTTP_HELD,      /* its token waits to be looked at */
+    HTTP_HELD_OVER, /* it may be */
+    HTTP_WAITING,   /* for figures */
+    HTTP_GIVEN,     /* they are there */
+    HTTP_LATE,      /* they did not come in time */
+    HTTP_ALONE      /* the loop gives none: it has not begun, or has ended */
 };
 
-/* A request that needs figures. */
+/* A request that needs figures, or whose token is looked at. */
 struct http_request {
     struct MHD_Connection *connection;
     const struct http_route *route;
     enum http_outcome outcome;
     bool uses; /* the figures that were given, from now until it is answered */
     uint64_t since_us;
+    uint64_t due_ms; /* HTTP_HELD: until then */
+    bool attempts;   /* its token is counted in: */
+    struct access_attempts_at attempt;
     struct http_request *prev, *next; /* while it waits */
 };
 
@@ -107,7 +113,10 @@ struct http {
     unsigned conns_len;
     struct http_request *waiting; /* in order of arrival: */
     unsigned waiting_len;         /* so many */
-    unsigned uses;                /* requests that use the figures: the loop is not asked for others meanwhile */
+    struct access_attempts attempts;
+    struct http_request *held; /* whose tokens wait to be looked at: */
+    unsigned held_len;         /* so many */
+    unsigned uses;             /* requests that use the figures: the loop is not asked for others meanwhile */
 };
 
 double http_unix_seconds(void);
@@ -139,6 +148,22 @@ void http_listeners_close(struct http *h);
 bool http_places_may_free(const struct http *h);
 bool http_places_free(struct http *h);
 bool http_places_free_of(struct http *h, const struct sockname_host *host);
+
+/* ---- http_held.c ---- */
+
+enum http_hold { HTTP_HOLD_NONE /* the token may be looked at */, HTTP_HOLD_SUSPENDED, HTTP_HOLD_REFUSED };
+
+/* A request with a token has come from this host. Suspended: the caller suspends its connection, and finds it to be
+ * HTTP_HELD_OVER when the handler is called again. */
+enum http_hold http_held_begin(struct http *h, struct http_request *r, const struct sockname_host *host);
+
+/* Its token was looked at, or the request is gone. */
+void http_held_end(struct http *h, struct http_request *r, bool wrong);
+void http_held_forget(struct http *h, struct http_request *r); /* it no longer waits */
+
+/* Those that are due go on, or all; and when the next one is. */
+void http_held_go_on(struct http *h, bool all);
+uint64_t http_held_due(const struct http *h);
 
 /* ---- http_tls.c ---- */
 

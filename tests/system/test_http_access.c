@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
+#include "server/access/access_attempts.h"
+#include "server/http/http.h"
 #include "tests/certs.h"
 #include "tests/exposition_page.h"
+#include "tests/now.h"
 #include "tests/system/http_client.h"
 #include "tests/system/probe.h"
 #include "tests/system/shard_processes.h"
@@ -229,6 +232,48 @@ START_TEST(intruders_get_nothing)
 }
 END_TEST
 
+/* A request with this token is on its way. */
+static int
+http_access_try(const char *token)
+{
+    char text[256];
+    int len =
+        snprintf(text, sizeof text, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token);
+    int fd = http_client_connect(address);
+
+    ck_assert_int_ge(fd, 0);
+    http_client_send(fd, text, (size_t)len);
+    return fd;
+}
+
+/* Health is told at once, and the right token is answered, if later. */
+START_TEST(who_guesses_at_tokens_waits_longer_each_time)
+{
+    enum { SLOW = 4, CROWD = HTTP_HELD_MAX + 3 };
+    int fds[CROWD], refused = 0;
+    double began;
+
+    START("--http-tokens", certs_path(&certs, "tokens"));
+    for (int i = 0; i <= HTTP_WRONG_FREE; i++)
+        ck_assert_int_eq(http_access_ask("GET /metrics", "Authorization: Bearer " NEWER), 401);
+    began = now_s();
+    for (int i = 0; i < SLOW; i++)
+        ck_assert_int_eq(http_access_ask("GET /metrics", "Authorization: Bearer " NEWER), 401);
+    ck_assert_double_ge(now_s() - began, (1 + 2 + 4 + 8) * ACCESS_ATTEMPTS_HOLD_MS / 1000.0);
+    for (int i = 0; i < CROWD; i++)
+        fds[i] = http_access_try(NEWER);
+    ck_assert_int_eq(http_access_ask("GET /healthz", ""), 200);
+    for (int i = CROWD - 1; i >= 0; i--) {
+        http_reply_free(&reply);
+        reply = http_client_read(fds[i]);
+        refused += reply.status == 429;
+        ck_assert(reply.status == 429 || reply.status == 401);
+    }
+    ck_assert_int_eq(refused, CROWD - HTTP_HELD_MAX);
+    ck_assert_int_eq(http_access_ask("GET /metrics", "Authorization: Bearer " TOKEN), 200);
+}
+END_TEST
+
 START_TEST(probes_and_the_empty_page_stay_open)
 {
     static const char *const open[] = {"GET /healthz", "GET /readyz", "GET /page.css", "GET /icon.svg"};
@@ -386,6 +431,7 @@ make_suite(void)
     tcase_add_test(t, a_page_of_another_site_reads_nothing);
     tcase_add_test(t, with_a_token_any_name_is_answered);
     tcase_add_test(t, intruders_get_nothing);
+    tcase_add_test(t, who_guesses_at_tokens_waits_longer_each_time);
     tcase_add_test(t, probes_and_the_empty_page_stay_open);
     tcase_add_test(t, tokens_change_with_a_signal);
     tcase_add_test(t, beyond_this_machine_it_takes_a_token);
