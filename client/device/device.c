@@ -10,8 +10,19 @@
 struct device_kind {
     const char *name;
     enum ps_err (*open)(const struct ps_device_options *options, ps_device **out, struct ps_error *e);
-    enum ps_err (*open_number)(unsigned number, ps_device **out, struct ps_error *e); /* "cuda:1"; without one: 0 */
+    /* "cuda:1"; without one: 0 */
+    enum ps_err (*open_number)(unsigned number, const struct ps_device_options *options, ps_device **out,
+                               struct ps_error *e);
 };
+
+const char *
+ps_precision_name(enum ps_precision precision)
+{
+    static const char *const names[] = {
+        [PS_PRECISION_FLOAT32] = "float32", [PS_PRECISION_TF32] = "tf32", [PS_PRECISION_BFLOAT16] = "bfloat16"};
+
+    return (size_t)precision < ARRAY_LEN(names) ? names[precision] : NULL;
+}
 
 static const struct device_kind kinds[] = {
     {"cpu", device_cpu_open, NULL},
@@ -51,8 +62,19 @@ read_number(const char *text, unsigned *number)
 }
 
 static enum ps_err
-open_kind(const struct device_kind *kind, const char *name, const struct ps_device_options *options, ps_device **out,
-          struct ps_error *e)
+check_options(const char *name, const struct ps_device_options *o, struct ps_error *e)
+{
+    if (o->threads < 0 || o->workers < 0)
+        return ps_fail(e, PS_ERR_INVALID, "device %s: threads (%d) and workers (%d) may not be negative", name,
+                       o->threads, o->workers);
+    if (ps_precision_name(o->precision) == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "device %s: there is no precision %d", name, (int)o->precision);
+    return PS_OK;
+}
+
+static enum ps_err
+open_kind_named(const struct device_kind *kind, const char *name, const struct ps_device_options *options,
+                ps_device **out, struct ps_error *e)
 {
     unsigned number;
     enum ps_err err;
@@ -65,7 +87,18 @@ open_kind(const struct device_kind *kind, const char *name, const struct ps_devi
     if (!read_number(name + strlen(kind->name), &number))
         return ps_fail(e, PS_ERR_INVALID, "device \"%.64s\": write %s, or %s:1 for the second one", name, kind->name,
                        kind->name);
-    return kind->open_number(number, out, e);
+    return kind->open_number(number, options, out, e);
+}
+
+static enum ps_err
+open_kind(const struct device_kind *kind, const char *name, const struct ps_device_options *options, ps_device **out,
+          struct ps_error *e)
+{
+    enum ps_err err = open_kind_named(kind, name, options, out, e);
+
+    if (err == PS_OK)
+        (*out)->precision = options->precision;
+    return err;
 }
 
 static bool
@@ -81,14 +114,14 @@ enum ps_err
 ps_device_open(const char *name, const struct ps_device_options *options, ps_device **out, struct ps_error *error)
 {
     struct ps_device_options filled = {0};
+    enum ps_err err;
 
     if (name == NULL)
         return unknown_device("", error);
     if (options != NULL)
         filled = *options;
-    if (filled.threads < 0 || filled.workers < 0)
-        return ps_fail(error, PS_ERR_INVALID, "device %s: threads (%d) and workers (%d) may not be negative", name,
-                       filled.threads, filled.workers);
+    if ((err = check_options(name, &filled, error)) != PS_OK)
+        return err;
     if (filled.workers == 0)
         filled.workers = 1;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
@@ -120,6 +153,12 @@ int
 ps_device_threads(const ps_device *device)
 {
     return device->threads;
+}
+
+enum ps_precision
+ps_device_precision(const ps_device *device)
+{
+    return device->precision;
 }
 
 int

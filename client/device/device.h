@@ -103,13 +103,15 @@ struct ps_device {
     const struct device_ops *ops;
     const char *name;
     int threads;
-    char description[128];
+    enum ps_precision precision;
+    char description[160];
 };
 
 /* options: filled in, never NULL. Sets *out, with everything but the name. */
 enum ps_err device_cpu_open(const struct ps_device_options *options, ps_device **out, struct ps_error *e) PS_MUST_USE;
 
-/* GPU `number` of this machine. Sets *out, name and all. */
-enum ps_err device_cuda_open(unsigned number, ps_device **out, struct ps_error *e) PS_MUST_USE;
+/* GPU `number` of this machine. options: as above. Sets *out, name and all. */
+enum ps_err device_cuda_open(unsigned number, const struct ps_device_options *options, ps_device **out,
+                             struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -550,8 +550,24 @@ static const struct device_ops cuda_ops = {
     .team = &cuda_team,
 };
 
+static_assert((int)PS_MODULE_FLOAT32 == (int)PS_PRECISION_FLOAT32 && (int)PS_MODULE_TF32 == (int)PS_PRECISION_TF32 &&
+                  (int)PS_MODULE_BFLOAT16 == (int)PS_PRECISION_BFLOAT16,
+              "one numbering");
+
+static void
+cuda_describe(struct cuda_device *c, enum ps_precision precision)
+{
+    char *text = c->base.description;
+    size_t size = sizeof c->base.description, len;
+
+    c->module->describe(c->own, text, size);
+    len = strlen(text);
+    if (precision != PS_PRECISION_FLOAT32)
+        snprintf(text + len, size - len, ", products in %s", ps_precision_name(precision));
+}
+
 enum ps_err
-device_cuda_open(unsigned number, ps_device **out, struct ps_error *e)
+device_cuda_open(unsigned number, const struct ps_device_options *options, ps_device **out, struct ps_error *e)
 {
     struct ps_module_text why = {""};
     struct cuda_device *c;
@@ -564,7 +580,8 @@ device_cuda_open(unsigned number, ps_device **out, struct ps_error *e)
     if ((err = device_module_load(&c->module, &inner)) != PS_OK)
         (void)ps_fail(e, err, "device %s: %s", c->name, inner.text);
     else
-        err = result_of(c->name, c->module->open(number, &c->own, &why), &why, e);
+        err = result_of(c->name, c->module->open(number, (enum ps_module_precision)options->precision, &c->own, &why),
+                        &why, e);
     if (err != PS_OK) {
         free(c);
         return err;
@@ -572,7 +589,7 @@ device_cuda_open(unsigned number, ps_device **out, struct ps_error *e)
     c->base.ops = &cuda_ops;
     c->base.name = c->name;
     c->base.threads = 1;
-    c->module->describe(c->own, c->base.description, sizeof c->base.description);
+    cuda_describe(c, options->precision);
     *out = &c->base;
     return PS_OK;
 }

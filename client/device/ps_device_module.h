@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PS_DEVICE_MODULE_VERSION 5u
+#define PS_DEVICE_MODULE_VERSION 6u
 
 enum ps_module_result {
     PS_MODULE_OK = 0,
@@ -31,6 +31,13 @@ enum ps_module_result {
     PS_MODULE_NO_MEMORY = 2, /* of the device's, or pinned host memory */
     PS_MODULE_INVALID = 3,   /* ids, labels or columns out of range: what was computed from them is NaN or 0 */
     PS_MODULE_FAILED = 4     /* anything else; see the text */
+};
+
+/* Of products of matrices. Their sums are float32, and so is everything else. */
+enum ps_module_precision {
+    PS_MODULE_FLOAT32 = 0,
+    PS_MODULE_TF32 = 1,    /* factors of float32 with the last 13 bits cut off or rounded */
+    PS_MODULE_BFLOAT16 = 2 /* factors of 16 bits, rounded to the nearest, ties to even */
 };
 
 /* Why, as a sentence for people. */
@@ -142,7 +149,8 @@ struct ps_device_module {
     /* ---- The device ---- */
 
     int (*count)(struct ps_module_text *why); /* devices of this machine; 0: why there are none */
-    enum ps_module_result (*open)(unsigned number, struct ps_module_device **out, struct ps_module_text *why);
+    enum ps_module_result (*open)(unsigned number, enum ps_module_precision precision, struct ps_module_device **out,
+                                  struct ps_module_text *why);
     void (*close)(PS_MODULE_DEVICE);
     void (*describe)(PS_MODULE_DEVICE, char *text, size_t size); /* "NVIDIA H100 80GB HBM3, CUDA 13.0" */
 

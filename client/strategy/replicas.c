@@ -29,6 +29,7 @@ open_devices(ps_strategy *s, struct ps_error *e)
 {
     const struct ps_strategy_options *o = &s->options;
     struct ps_device_options options = {.threads = o->threads,
+                                        .precision = o->precision,
                                         .workers = (int)MIN((uint64_t)s->devices_len * o->neighbours, 1u << 20)};
     enum ps_err err = PS_OK;
     char name[64];

@@ -99,7 +99,7 @@ forbid 'tools and examples include only the public headers of the client' "$tool
 # the optimizers, which are parts of it; and the operations of a device module, whose includer defines how kernels are
 # run.
 template='*_kernels.h'
-operations=operations.h
+operations='*operations.h'
 parts='*/common/core/optimizer/rules/*'
 
 # alone HEADER: it compiles as the only one, and a second time.

@@ -146,9 +146,13 @@ enum ps_err
 device_cpu_open(const struct ps_device_options *options, ps_device **out, struct ps_error *e)
 {
     int threads = threads_wanted(options);
-    ps_device *d = calloc(1, sizeof *d);
+    ps_device *d;
 
-    if (d == NULL)
+    if (options->precision != PS_PRECISION_FLOAT32)
+        return ps_fail(e, PS_ERR_UNSUPPORTED,
+                       "device cpu: it multiplies in float32; %s is for GPUs, and would only be slower here",
+                       ps_precision_name(options->precision));
+    if ((d = calloc(1, sizeof *d)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "device cpu: out of memory");
     openblas_set_num_threads(threads);
     d->ops = &cpu_ops;

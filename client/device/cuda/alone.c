@@ -1,7 +1,7 @@
 /* The CUDA module on a machine with a GPU and little else: build.sh compiles this with the parts of libpsclient that
  * use devices.
  *
- *     alone cuda test       every row of the conformance table, in TAP
+ *     alone cuda test       every row of the conformance table, in each precision, in TAP
  *     alone cuda figures    copies, optimizers, operations and training steps, in time and against the device's memory
  *
  * Exit status: 0, 1 when a row failed, 77 when there is no such device here. */
@@ -31,23 +31,48 @@ alone_must(enum ps_err err, const struct ps_error *e)
 
 /* ---- Testing ---- */
 
-static int
-alone_test(ps_device *d)
+/* Returns how many rows failed. number: of the tests so far. */
+static size_t
+test_rows(ps_device *d, size_t *number)
 {
     const char *seed = getenv("PSD_TEST_SEED");
     struct conformance c = {.device = d, .seed = seed != NULL ? strtoull(seed, NULL, 0) : 20260101};
     size_t failed = 0;
 
-    printf("1..%zu\n", conformance_rows());
     for (size_t i = 0; i < conformance_rows(); i++) {
         bool good = conformance_run(&c, i);
 
-        printf("%s %zu - %s\n", good ? "ok" : "not ok", i + 1, conformance_name(i));
+        printf("%s %zu - %s in %s\n", good ? "ok" : "not ok", ++*number, conformance_name(i),
+               ps_precision_name(ps_device_precision(d)));
         if (!good)
             printf("# %s\n", c.text);
         failed += !good;
         fflush(stdout);
     }
+    return failed;
+}
+
+/* A device that has one precision alone is tested in that. */
+static int
+alone_test(ps_device *d, const char *name)
+{
+    size_t failed, number = 0;
+
+    failed = test_rows(d, &number);
+    for (int p = PS_PRECISION_FLOAT32 + 1; ps_precision_name((enum ps_precision)p) != NULL; p++) {
+        struct ps_device_options options = {.precision = (enum ps_precision)p};
+        struct ps_error e;
+        enum ps_err err = ps_device_open(name, &options, &d, &e);
+
+        if (err == PS_ERR_UNSUPPORTED) {
+            printf("# %s\n", e.text);
+            continue;
+        }
+        alone_must(err, &e);
+        failed += test_rows(d, &number);
+        ps_device_close(d);
+    }
+    printf("1..%zu\n", number);
     return failed > 0;
 }
 
@@ -271,7 +296,7 @@ main(int argc, char **argv)
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what is known is seen, also when the rest fails */
     printf("# %s: %s\n", ps_device_name(d), ps_device_describe(d));
-    result = strcmp(argv[2], "test") == 0 ? alone_test(d) : alone_figures(d);
+    result = strcmp(argv[2], "test") == 0 ? alone_test(d, argv[1]) : alone_figures(d);
     ps_device_close(d);
     return result;
 }

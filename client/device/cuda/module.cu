@@ -15,6 +15,9 @@
 
 static void run_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, size_t m, size_t n, size_t k,
                         const float *a, const float *b, float keep, float *c);
+static void run_halves_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, size_t m, size_t n, size_t k,
+                               const uint16_t *a, size_t a_line, const uint16_t *b, size_t b_line, float keep, float *c,
+                               size_t c_line);
 static void run_zero(PS_MODULE_DEVICE, void *to, size_t size);
 static int run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size);
 static int run_wait(PS_MODULE_DEVICE);
@@ -27,7 +30,8 @@ static int run_wait(PS_MODULE_DEVICE);
 
 #define STAGE_SIZE     ((size_t)4 << 20)
 #define SCRATCH_FLOATS ((size_t)16 << 20)
-#define BLAS_WORKSPACE ((size_t)32 << 20) /* what cuBLAS needs on the largest devices; a fixed one keeps its bits */
+#define HALVES_MAX     ((size_t)128 << 20) /* both factors of a product of 8192 x 4096 x 4096, three times */
+#define BLAS_WORKSPACE ((size_t)32 << 20)  /* what cuBLAS needs on the largest devices; a fixed one keeps its bits */
 
 /* ---- Failures ---- */
 
@@ -265,6 +269,14 @@ module_finish(PS_MODULE_DEVICE, struct ps_module_text *why)
 
 /* ---- Products ---- */
 
+static void
+check_product(PS_MODULE_DEVICE, cublasStatus_t status, size_t m, size_t n, size_t k)
+{
+    if (status != CUBLAS_STATUS_SUCCESS && !has_failed(d))
+        snprintf(d->failure.text, sizeof d->failure.text, "a product of %zu x %zu x %zu: cuBLAS says %d", m, k, n,
+                 (int)status);
+}
+
 /* cuBLAS counts columns first: what it takes for the transposed of a row-major matrix is that matrix, and the
  * transposed of a product is the product of the transposed in the other order. */
 static void
@@ -278,9 +290,22 @@ run_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, size_t m, size
     status = cublasSgemm(d->blas, b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
                          (int)n, (int)m, (int)k, &one, b, (int)(b_transposed ? k : n), a, (int)(a_transposed ? m : k),
                          &keep, c, (int)n);
-    if (status != CUBLAS_STATUS_SUCCESS && !has_failed(d))
-        snprintf(d->failure.text, sizeof d->failure.text, "a product of %zu x %zu x %zu: cuBLAS says %d", m, k, n,
-                 (int)status);
+    check_product(d, status, m, n, k);
+}
+
+static void
+run_halves_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, size_t m, size_t n, size_t k,
+                   const uint16_t *a, size_t a_line, const uint16_t *b, size_t b_line, float keep, float *c,
+                   size_t c_line)
+{
+    const float one = 1;
+    cublasStatus_t status;
+
+    module_use(d);
+    status = cublasGemmEx(d->blas, b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          (int)n, (int)m, (int)k, &one, b, CUDA_R_16BF, (int)b_line, a, CUDA_R_16BF, (int)a_line, &keep,
+                          c, CUDA_R_32F, (int)c_line, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    check_product(d, status, m, n, k);
 }
 
 /* ---- What waits for its result ---- */
@@ -366,6 +391,7 @@ module_close(PS_MODULE_DEVICE)
             (void)cudaStreamDestroy(s);
     (void)cudaFreeHost(d->flags);
     (void)cudaFreeHost(d->answers);
+    (void)cudaFree(d->halves);
     (void)cudaFree(d->scratch);
     (void)cudaFree(d->blas_workspace);
     (void)cudaGetLastError();
@@ -399,29 +425,54 @@ open_memory(PS_MODULE_DEVICE)
                                 "pinning memory");
     good =
         good && module_check(d, cudaMalloc((void **)&d->scratch, SCRATCH_FLOATS * sizeof *d->scratch), "taking memory");
+    if (good && d->precision == PS_MODULE_BFLOAT16)
+        good = module_check(d, cudaMalloc((void **)&d->halves, HALVES_MAX * sizeof *d->halves), "taking memory");
     good = good && module_check(d, cudaMalloc(&d->blas_workspace, BLAS_WORKSPACE), "taking memory");
     if (good) {
         memset(d->flags, 0, FLAGS * sizeof *d->flags);
         d->scratch_floats = SCRATCH_FLOATS;
+        d->halves_max = HALVES_MAX;
     }
     return good;
 }
 
-/* Full float32, even where a newer device is faster with less precision. */
+/* Full float32, even where a newer device is faster with less precision, unless that was asked for. */
 static bool
 open_blas(PS_MODULE_DEVICE)
 {
+    cublasMath_t math = d->precision == PS_MODULE_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+
     if (cublasCreate(&d->blas) == CUBLAS_STATUS_SUCCESS &&
         cublasSetStream(d->blas, d->compute) == CUBLAS_STATUS_SUCCESS &&
         cublasSetWorkspace(d->blas, d->blas_workspace, BLAS_WORKSPACE) == CUBLAS_STATUS_SUCCESS &&
-        cublasSetMathMode(d->blas, CUBLAS_DEFAULT_MATH) == CUBLAS_STATUS_SUCCESS)
+        cublasSetMathMode(d->blas, math) == CUBLAS_STATUS_SUCCESS)
         return true;
     snprintf(d->failure.text, sizeof d->failure.text, "cuBLAS cannot start");
     return false;
 }
 
+#define TENSOR_CORES_SINCE 8 /* compute capability, of those that multiply TF32 and bfloat16 */
+
+/* False, and why: this GPU does not multiply in that precision. */
+static bool
+multiplies_in(PS_MODULE_DEVICE, struct ps_module_text *why)
+{
+    int major = 0;
+
+    if (d->precision == PS_MODULE_FLOAT32 ||
+        !module_check(d, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->number), "asking a GPU"))
+        return true;
+    if (major < TENSOR_CORES_SINCE)
+        snprintf(why->text, sizeof why->text,
+                 "it multiplies in float32 alone: tf32 and bfloat16 need compute "
+                 "capability %d.0, and it has %d.x",
+                 TENSOR_CORES_SINCE, major);
+    return major >= TENSOR_CORES_SINCE;
+}
+
 static enum ps_module_result
-module_open(unsigned number, struct ps_module_device **out, struct ps_module_text *why)
+module_open(unsigned number, enum ps_module_precision precision, struct ps_module_device **out,
+            struct ps_module_text *why)
 {
     int count = module_count(why);
     struct ps_module_device *d;
@@ -437,6 +488,11 @@ module_open(unsigned number, struct ps_module_device **out, struct ps_module_tex
     if ((d = (struct ps_module_device *)calloc(1, sizeof *d)) == NULL)
         return module_failed(why, PS_MODULE_NO_MEMORY, "out of memory");
     d->number = (int)number;
+    d->precision = precision;
+    if (!multiplies_in(d, why)) {
+        free(d);
+        return PS_MODULE_ABSENT;
+    }
     module_use(d);
     if (!has_failed(d) && open_streams(d) && open_memory(d) && open_blas(d)) {
         *out = d;

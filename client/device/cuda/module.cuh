@@ -17,6 +17,7 @@ struct ps_module_device {
     /* Operations run on `compute` in the order of their calls; `in` and `out` copy beside it. */
     cudaStream_t compute, in, out;
     cudaEvent_t mark; /* recorded and waited for within one call */
+    enum ps_module_precision precision;
     cublasHandle_t blas;
     void *blas_workspace;
 
@@ -26,6 +27,8 @@ struct ps_module_device {
 
     float *scratch;
     size_t scratch_floats;
+    uint16_t *halves; /* of products in bfloat16; NULL in another precision */
+    size_t halves_max;
     uint32_t *flags;             /* [FLAGS], pinned: kernels write, the host reads after it has waited */
     struct sum_answers *answers; /* the same */
 

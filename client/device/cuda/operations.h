@@ -1,10 +1,13 @@
 /* Every operation of the table, as a sequence of kernels. Written once like these: a file that includes this has
- * defined, for a struct ps_module_device with the members scratch ([scratch_floats], device memory that the next
- * operation may overwrite), and flags ([FLAGS]) and answers (sums.h), in memory that kernels and the host both access,
+ * defined, for a struct ps_module_device with the members precision, scratch ([scratch_floats], device memory that the
+ * next operation may overwrite), halves ([halves_max] of 16 bits, the same, where the precision is bfloat16), and flags
+ * ([FLAGS]) and answers (sums.h), in memory that kernels and the host both access,
  *
  *     RUN_ELEMENTS(d, name, n, ...)        kernel name for elements 0 to n - 1; then the members of struct <name>_args
  *     RUN_ROWS(d, name, n, ...)            the same for rows
- *     run_product(d, a_transposed, ...)    as cpu_product(), client/device/cpu/device_cpu.h
+ *     run_product(d, a_transposed, ...)    as cpu_product(), client/device/cpu/device_cpu.h; in the precision TF32 on
+ *                                          factors that are rounded to it
+ *     run_halves_product(d, ...)           product_operations.h
  *     run_zero(d, to, size)                bytes
  *     run_sort(d, n, numbers, number, place, sorted, places, rest)
  *                                          sorted: [n] of number, each at most `numbers`, and places of place, equal
@@ -20,6 +23,7 @@
 #include "client/device/cuda/elements.h"
 #include "client/device/cuda/patches.h"
 #include "client/device/cuda/pieces.h"
+#include "client/device/cuda/product_operations.h"
 #include "client/device/cuda/row_kernels.h"
 #include "client/device/cuda/sums.h"
 
@@ -125,18 +129,16 @@ op_dense_forward(PS_MODULE_DEVICE, size_t rows, size_t in, size_t out, const flo
 {
     if (b != NULL)
         RUN_ELEMENTS(d, fill_rows, QUADS(rows * out), rows * out, out, b, y);
-    run_product(d, 0, 0, rows, out, in, x, w, b != NULL ? 1 : 0, y);
+    products_multiply(d, 0, 0, rows, out, in, x, w, b != NULL ? 1 : 0, y);
 }
 
 static void
 op_dense_backward(PS_MODULE_DEVICE, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *dy,
                   float *dx, float *dw, float *db)
 {
-    run_product(d, 1, 0, in, out, rows, x, dy, 0, dw);
+    products_backward(d, rows, in, out, x, w, dy, dx, dw);
     if (db != NULL)
         op_bias_backward(d, rows, out, dy, db);
-    if (dx != NULL)
-        run_product(d, 0, 1, rows, in, out, dy, w, 0, dx);
 }
 
 /* ---- Convolution ---- */
@@ -208,7 +210,7 @@ input_gradient(PS_MODULE_DEVICE, const struct ps_module_conv2d *c, const struct 
     size_t windows = c->y.out * c->x.out, image = first / windows, last = (first + n - 1) / windows;
     float *to = p->at_once == 0 ? dx + first * c->in : p->memory;
 
-    run_product(d, 0, 1, n, p->floats, c->out, dy + first * c->out, w, 0, to);
+    products_multiply(d, 0, 1, n, p->floats, c->out, dy + first * c->out, w, 0, to);
     if (p->at_once != 0)
         RUN_ELEMENTS(d, scatter, (last - image + 1) * c->y.size * c->x.size * c->in, *c, image, first % windows, n, to,
                      dx);
@@ -228,7 +230,7 @@ op_conv2d_backward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d 
 
         n = some_windows(&p, windows - first);
         some = patches_at(d, c, &p, first, n, x);
-        run_product(d, 1, 0, p.floats, c->out, n, some, dy + first * c->out, first > 0, dw);
+        products_multiply(d, 1, 0, p.floats, c->out, n, some, dy + first * c->out, first > 0, dw);
         if (dx != NULL)
             input_gradient(d, c, &p, first, n, w, dy, dx);
     }

@@ -1,5 +1,6 @@
-/* Shared by kernels and the rest of the project, so that both compute the same: functions of one number, and random
- * words. These headers are plain C and know nothing of GPUs: nvcc compiles their functions for both sides. */
+/* Shared by kernels and the rest of the project, so that both compute the same: functions of one number, random
+ * words, floats of 16 bits. These headers are plain C and know nothing of GPUs: nvcc compiles their functions for both
+ * sides. */
 #ifndef CLIENT_DEVICE_CUDA_SHARED_H
 #define CLIENT_DEVICE_CUDA_SHARED_H
 
@@ -22,6 +23,7 @@
 
 #include "client/device/cpu/device_cpu_math.h"
 #include "client/device/dropout.h"
+#include "common/core/codec/half.h"
 #include "common/core/model/elementary_scalar.h"
 #include "common/core/model/philox.h"
 

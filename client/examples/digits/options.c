@@ -26,6 +26,8 @@ static const struct option_choice strategies[] = {
     {"ssp", CHOICE_MODES + PS_SSP},
     {"sync", CHOICE_MODES + PS_SYNC},
     {NULL, 0}};
+static const struct option_choice precisions[] = {
+    {"float32", PS_PRECISION_FLOAT32}, {"tf32", PS_PRECISION_TF32}, {"bfloat16", PS_PRECISION_BFLOAT16}, {NULL, 0}};
 static const struct option_choice modes[] = {{"async", PS_ASYNC}, {"ssp", PS_SSP}, {"sync", PS_SYNC}, {NULL, 0}};
 static const struct option_choice lapses[] = {{"shrink", PS_LAPSE_SHRINK}, {"fail", PS_LAPSE_FAIL}, {NULL, 0}};
 
@@ -162,6 +164,14 @@ static const struct option table[] = {
      .section = "Machine",
      .help = "where gradients are computed: cpu, cuda (an NVIDIA GPU; cuda:1 is the second one), or several devices "
              "between commas, for the replicas in turn"},
+    {.name = "precision",
+     .kind = OPTION_CHOICE,
+     .argument = "NAME",
+     .fallback = "float32",
+     .choices = precisions,
+     FIELD(precision),
+     .help = "in what devices multiply: float32, or on GPUs tf32 or bfloat16, which are faster and less exact. Sums, "
+             "weights and all else are float32"},
     {.name = "device-reduce",
      .kind = OPTION_FLAG,
      FIELD(device_reduce),

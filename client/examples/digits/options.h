@@ -25,6 +25,7 @@ struct digits_options {
     const char *layers; /* of the network, all but the last: see model.h */
 
     const char *device;
+    enum ps_precision precision;
     bool device_reduce;
     uint64_t threads, timeout_ms;
     uint32_t lease_ms; /* 0: the usual; no option */

@@ -80,6 +80,7 @@ open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
         .min_workers = (uint32_t)o->min_workers,
         .devices = o->device,
         .replicas = (uint32_t)o->replicas,
+        .precision = o->precision,
         .threads = (int)o->threads,
         .rows = t->data->rows,
         .batch = o->batch,

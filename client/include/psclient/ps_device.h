@@ -55,11 +55,36 @@ extern "C" {
  * Since: 0.1 */
 typedef struct ps_device ps_device;
 
+/* In what a device multiplies: the products of dense layers and convolutions.
+ *
+ * Their sums are float32, and so are all tensors and every other operation, optimizers among them. A factor is rounded
+ * for the product alone.
+ *
+ *     FLOAT32   as it is.
+ *     TF32      10 binary digits behind the point instead of 23: a relative error of at most 2^-10. Float32's range.
+ *     BFLOAT16  7 digits, to the nearest, ties to even: at most 2^-8 with float32's range, and half the bytes.
+ *
+ * On each device the same inputs give the same bits in each precision; those of different precisions differ.
+ *
+ * Since: 0.1 */
+enum ps_precision { PS_PRECISION_FLOAT32 = 0, PS_PRECISION_TF32 = 1, PS_PRECISION_BFLOAT16 = 2 };
+
+/* The name of a precision.
+ *
+ * Parameters:
+ *   precision  as in struct ps_device_options
+ * Returns: "float32", "tf32", "bfloat16"; NULL for any other number. Static.
+ * Threads: any.
+ * Since: 0.1 */
+PS_API const char *ps_precision_name(enum ps_precision precision);
+
 /* How a device is opened. Zeroed: all defaults.
  * Since: 0.1 */
 struct ps_device_options {
     int threads; /* that compute; 0: OPENBLAS_NUM_THREADS when set, else this process's cores / workers */
     int workers; /* worker processes that share this machine; 0: 1 */
+    enum ps_precision precision; /* of products. "cpu" has FLOAT32 alone, GPUs since Ampere (compute capability 8.0)
+                                    have all */
 };
 
 /* Open a device by name.
@@ -74,8 +99,9 @@ struct ps_device_options {
  *   out      the device, which the caller ends with ps_device_close()
  * Errors:
  *   PS_ERR_UNSUPPORTED  the name is known, but not on this machine: says whether the module, the driver or the GPU is
- *                       missing
- *   PS_ERR_INVALID      the name is not known: lists the names; or a number of the options is negative
+ *                       missing; or this device does not multiply in that precision
+ *   PS_ERR_INVALID      the name is not known: lists the names; a number of the options is negative; there is no such
+ *                       precision
  *   PS_ERR_IO           the device failed
  *   PS_ERR_NOMEM        no memory
  * Threads: one at a time; not while another thread changes the environment.
@@ -93,16 +119,18 @@ PS_API void ps_device_close(ps_device *device);
 /* What a device is.
  *
  * Returns:
- *   ps_device_name()      "cpu"; owned by the device
- *   ps_device_describe()  "OpenBLAS 0.3.21 SkylakeX, 2 threads", and what to do where OpenBLAS does not know this
- *                         processor and computes as on an old one; owned by the device
- *   ps_device_threads()   threads that compute
- *   ps_device_is_host()   nonzero: device memory is host memory
+ *   ps_device_name()       "cpu"; owned by the device
+ *   ps_device_describe()   "OpenBLAS 0.3.21 SkylakeX, 2 threads", and what to do where OpenBLAS does not know this
+ *                          processor and computes as on an old one; owned by the device
+ *   ps_device_threads()    threads that compute
+ *   ps_device_is_host()    nonzero: device memory is host memory
+ *   ps_device_precision()  in what it multiplies
  * Since: 0.1 */
 PS_API const char *ps_device_name(const ps_device *device);
 PS_API const char *ps_device_describe(const ps_device *device);
 PS_API int ps_device_threads(const ps_device *device);
 PS_API int ps_device_is_host(const ps_device *device);
+PS_API enum ps_precision ps_device_precision(const ps_device *device);
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 

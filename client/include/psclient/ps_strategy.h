@@ -156,7 +156,8 @@ struct ps_strategy_options {
     const char *devices; /* of this process, separated by commas: "cpu", "cuda:0,cuda:1"; NULL: "cpu" */
     uint32_t replicas;   /* of this process, on its devices in turn; 0: one on each. At most PS_STRATEGY_REPLICAS_MAX */
     int threads; /* that compute, of each replica; 0: OPENBLAS_NUM_THREADS, else cores / replicas / neighbours */
-    uint32_t neighbours; /* worker processes on this machine; 0: all of the cluster's */
+    enum ps_precision precision; /* in which the devices multiply; workers may differ in it */
+    uint32_t neighbours;         /* worker processes on this machine; 0: all of the cluster's */
 
     uint64_t rows;    /* examples in an epoch, at least 1 */
     uint64_t batch;   /* in a step, over all replicas, at least 1. The last batch of an epoch holds what is left */

@@ -11,6 +11,7 @@
 
 #include "client/device/device.h"
 #include "common/core/base/base.h"
+#include "common/core/codec/half.h"
 #include "tests/unit/client/device/conformance.h"
 
 /* Every row: conform_<name>(). */
@@ -22,6 +23,7 @@
     X(bias)                \
     X(sparse)              \
     X(conv2d)              \
+    X(repeats)             \
     X(pools)               \
     X(relu)                \
     X(tanh)                \
@@ -204,6 +206,36 @@ conformance_near(struct conformance *c, const char *what, size_t n, const float 
 
         if (!(fabs((double)got[i] - want[i]) <= allowed))
             conformance_fail(c, "%s[%zu] of %zu: %.9g, reference %.9g", what, i, n, (double)got[i], want[i]);
+    }
+}
+
+/* A factor of a product as the device's precision has it, where its bits are promised. */
+static inline double
+conformance_factor(const struct conformance *c, float x)
+{
+    return (double)(ps_device_precision(c->device) == PS_PRECISION_BFLOAT16 ? bfloat_to_float(bfloat_from_float(x))
+                                                                            : x);
+}
+
+/* Sums of `terms` products of such factors. Those of TF32 are off by up to 2^-10 of themselves: towards 0 where bits
+ * are cut off, so the sum is off by twice as much, and either way by chance, so that errors grow as the root of their
+ * number. */
+static inline void
+conformance_near_product(struct conformance *c, const char *what, size_t n, const float *on, const double *want,
+                         size_t terms)
+{
+    const float *got;
+
+    if (ps_device_precision(c->device) != PS_PRECISION_TF32) {
+        conformance_near(c, what, n, on, want, terms);
+        return;
+    }
+    got = conformance_downloaded(c, on, n * sizeof *got);
+    for (size_t i = 0; i < n; i++) {
+        double allowed = 0x1p-9 * (fabs(want[i]) + sqrt((double)terms));
+
+        if (!(fabs((double)got[i] - want[i]) <= allowed))
+            conformance_fail(c, "%s[%zu] of %zu: %.9g, reference %.9g, in tf32", what, i, n, (double)got[i], want[i]);
     }
 }
 

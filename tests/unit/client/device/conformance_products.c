@@ -61,10 +61,12 @@ conform_staging(struct conformance *c)
 
 /* ---- Dense, sparse, bias ---- */
 
-/* c: [m, n] = a b + start, by strides. */
+typedef double products_factor(const struct conformance *c, float x);
+
+/* c: [m, n] = a b + start, by strides, of factors as `factor` makes them. */
 static double *
-products_product(struct conformance *c, size_t m, size_t n, size_t k, const float *a, size_t a_row, size_t a_column,
-                 const float *b, size_t b_row, size_t b_column, const float *start)
+products_of(struct conformance *c, products_factor *factor, size_t m, size_t n, size_t k, const float *a, size_t a_row,
+            size_t a_column, const float *b, size_t b_row, size_t b_column, const float *start)
 {
     double *want = conformance_host(c, m * n * sizeof *want);
 
@@ -73,10 +75,33 @@ products_product(struct conformance *c, size_t m, size_t n, size_t k, const floa
             double sum = start != NULL ? (double)start[j] : 0;
 
             for (size_t t = 0; t < k; t++)
-                sum += (double)a[i * a_row + t * a_column] * (double)b[t * b_row + j * b_column];
+                sum += factor(c, a[i * a_row + t * a_column]) * factor(c, b[t * b_row + j * b_column]);
             want[i * n + j] = sum;
         }
     return want;
+}
+
+/* In the device's precision. */
+static double *
+products_product(struct conformance *c, size_t m, size_t n, size_t k, const float *a, size_t a_row, size_t a_column,
+                 const float *b, size_t b_row, size_t b_column, const float *start)
+{
+    return products_of(c, conformance_factor, m, n, k, a, a_row, a_column, b, b_row, b_column, start);
+}
+
+static double
+products_exactly(const struct conformance *c, float x)
+{
+    (void)c;
+    return (double)x;
+}
+
+/* In float32, whatever the device's precision is. */
+static double *
+products_sparse(struct conformance *c, size_t m, size_t n, size_t k, const float *a, size_t a_row, size_t a_column,
+                const float *b, size_t b_row, size_t b_column, const float *start)
+{
+    return products_of(c, products_exactly, m, n, k, a, a_row, a_column, b, b_row, b_column, start);
 }
 
 static void
@@ -89,13 +114,15 @@ check_dense(struct conformance *c, size_t rows, size_t in, size_t out, bool with
     float *x_on = floats_on(c, rows * in, x), *w_on = floats_on(c, in * out, w), *dy_on = floats_on(c, rows * out, dy);
 
     ps_dense_forward(c->device, rows, in, out, x_on, w_on, with_bias ? floats_on(c, out, b) : NULL, y);
-    conformance_near(c, "y", rows * out, y,
-                     products_product(c, rows, out, in, x, in, 1, w, out, 1, with_bias ? b : NULL), in);
+    conformance_near_product(c, "y", rows * out, y,
+                             products_product(c, rows, out, in, x, in, 1, w, out, 1, with_bias ? b : NULL), in);
     ps_dense_backward(c->device, rows, in, out, x_on, w_on, dy_on, with_bias ? dx : NULL, dw, with_bias ? db : NULL);
-    conformance_near(c, "dw", in * out, dw, products_product(c, in, out, rows, x, 1, in, dy, out, 1, NULL), rows);
+    conformance_near_product(c, "dw", in * out, dw, products_product(c, in, out, rows, x, 1, in, dy, out, 1, NULL),
+                             rows);
     if (!with_bias)
         return;
-    conformance_near(c, "dx", rows * in, dx, products_product(c, rows, in, out, dy, out, 1, w, 1, out, NULL), out);
+    conformance_near_product(c, "dx", rows * in, dx, products_product(c, rows, in, out, dy, out, 1, w, 1, out, NULL),
+                             out);
     conformance_near(c, "db", out, db, column_sums(c, rows, out, dy), rows);
 }
 
@@ -108,6 +135,44 @@ conform_dense(struct conformance *c)
         check_dense(c, sizes[i], sizes[j], sizes[(i + j) % SIZES], (i + j) % 2 == 0);
         give_back(c);
     }
+}
+
+/* ---- Twice the same ---- */
+
+static void
+check_repeats(struct conformance *c, size_t rows, size_t in, size_t out)
+{
+    float *x = floats_on(c, rows * in, conformance_floats(c, rows * in, 1));
+    float *w = floats_on(c, in * out, conformance_floats(c, in * out, 1));
+    float *dy = floats_on(c, rows * out, conformance_floats(c, rows * out, 1));
+    float *y[2], *dx[2], *dw[2];
+
+    for (int i = 0; i < 2; i++) {
+        y[i] = nans_on(c, rows * out);
+        dx[i] = nans_on(c, rows * in);
+        dw[i] = nans_on(c, in * out);
+        ps_dense_forward(c->device, rows, in, out, x, w, NULL, y[i]);
+        ps_dense_backward(c->device, rows, in, out, x, w, dy, dx[i], dw[i], NULL);
+    }
+    conformance_same(c, "y again", rows * out * sizeof(float), y[1],
+                     conformance_downloaded(c, y[0], rows * out * sizeof(float)));
+    conformance_same(c, "dx again", rows * in * sizeof(float), dx[1],
+                     conformance_downloaded(c, dx[0], rows * in * sizeof(float)));
+    conformance_same(c, "dw again", in * out * sizeof(float), dw[1],
+                     conformance_downloaded(c, dw[0], in * out * sizeof(float)));
+}
+
+/* The same inputs have the same bits every time, in every precision; the large ones are what a GPU cuts among its
+ * processors. */
+void
+conform_repeats(struct conformance *c)
+{
+    size_t large = ps_device_is_host(c->device) ? 64 : 250;
+
+    check_repeats(c, 1, 7, 3);
+    check_repeats(c, large, large + 2, 10);
+    check_repeats(c, 10, large * 4, large / 2);
+    give_back(c);
 }
 
 void
@@ -159,9 +224,9 @@ check_sparse(struct conformance *c, size_t rows, size_t in, size_t out, unsigned
     ps_sparse_forward(c->device, rows, in, out, start_on, column_on, value_on, floats_on(c, in * out, w),
                       percent % 2 == 0 ? floats_on(c, out, b) : NULL, y);
     conformance_near(c, "y", rows * out, y,
-                     products_product(c, rows, out, in, x, in, 1, w, out, 1, percent % 2 == 0 ? b : NULL), in);
+                     products_sparse(c, rows, out, in, x, in, 1, w, out, 1, percent % 2 == 0 ? b : NULL), in);
     ps_sparse_backward(c->device, rows, in, out, start_on, column_on, value_on, floats_on(c, rows * out, dy), dw, db);
-    conformance_near(c, "dw", in * out, dw, products_product(c, in, out, rows, x, 1, in, dy, out, 1, NULL), rows);
+    conformance_near(c, "dw", in * out, dw, products_sparse(c, in, out, rows, x, 1, in, dy, out, 1, NULL), rows);
     if (rows <= CONFORMANCE_IN_ORDER)
         conformance_same(c, "dw in order", in * out * sizeof *in_order, dw, in_order);
     conformance_near(c, "db", out, db, column_sums(c, rows, out, dy), rows);

@@ -47,6 +47,7 @@ each_pixel(const struct windows_windows *w, visit_fn *visit, void *context)
 }
 
 struct conv {
+    const struct conformance *c;
     size_t in, out;
     const float *x, *w, *dy;
     double *y, *dx, *dw;
@@ -59,8 +60,9 @@ conv_pixel(void *context, size_t o, size_t i, size_t k)
 
     for (size_t ci = 0; ci < v->in; ci++)
         for (size_t co = 0; co < v->out; co++) {
-            double x = (double)v->x[i * v->in + ci], w = (double)v->w[(k * v->in + ci) * v->out + co];
-            double dy = (double)v->dy[o * v->out + co];
+            double x = conformance_factor(v->c, v->x[i * v->in + ci]);
+            double w = conformance_factor(v->c, v->w[(k * v->in + ci) * v->out + co]);
+            double dy = conformance_factor(v->c, v->dy[o * v->out + co]);
 
             v->y[o * v->out + co] += x * w;
             v->dx[i * v->in + ci] += dy * w;
@@ -79,7 +81,7 @@ check_conv(struct conformance *c, size_t rows, const struct ps_conv2d *s)
     float *workspace = floats_of_workspace > 0 ? nans_on(c, floats_of_workspace) : NULL, *x, *k, *b, *dy, *y, *dx, *dw,
           *db;
     float *x_on, *k_on, *dy_on;
-    struct conv v = {.in = s->in, .out = s->out};
+    struct conv v = {.c = c, .in = s->in, .out = s->out};
 
     ps_conv2d_output(s, &w.out[0], &w.out[1]);
     outputs = rows * w.out[0] * w.out[1] * s->out;
@@ -101,10 +103,10 @@ check_conv(struct conformance *c, size_t rows, const struct ps_conv2d *s)
     dw = nans_on(c, weights);
     db = nans_on(c, s->out);
     ps_conv2d_forward(c->device, rows, s, x_on, k_on, floats_on(c, s->out, b), y, workspace);
-    conformance_near(c, "y", outputs, y, v.y, s->kernel_height * s->kernel_width * s->in);
+    conformance_near_product(c, "y", outputs, y, v.y, s->kernel_height * s->kernel_width * s->in);
     ps_conv2d_backward(c->device, rows, s, x_on, k_on, dy_on, dx, dw, db, workspace);
-    conformance_near(c, "dx", inputs, dx, v.dx, s->kernel_height * s->kernel_width * s->out);
-    conformance_near(c, "dw", weights, dw, v.dw, rows * w.out[0] * w.out[1]);
+    conformance_near_product(c, "dx", inputs, dx, v.dx, s->kernel_height * s->kernel_width * s->out);
+    conformance_near_product(c, "dw", weights, dw, v.dw, rows * w.out[0] * w.out[1]);
     conformance_near(c, "db", s->out, db, column_sums(c, outputs / s->out, s->out, dy), rows * w.out[0] * w.out[1]);
 }
 

@@ -55,6 +55,20 @@ open_fake(const char *name)
     return d;
 }
 
+/* Its first device, that multiplies in a precision. */
+static inline ps_device *
+open_fake_in(enum ps_precision precision)
+{
+    struct ps_device_options options = {.precision = precision};
+    struct ps_error error;
+    ps_device *d;
+
+    use_module(fake_module_path());
+    if (ps_device_open("cuda", &options, &d, &error) != PS_OK)
+        ck_abort_msg("%s", error.text);
+    return d;
+}
+
 /* Something that the fake module exports besides its table. */
 static inline void *
 fake_symbol(const char *name)

@@ -56,8 +56,11 @@ struct copy {
 
 struct ps_module_device {
     unsigned number;
+    enum ps_module_precision precision;
     float *scratch;
     size_t scratch_floats;
+    uint16_t *halves;
+    size_t halves_max;
     uint32_t *flags;
     uint32_t flag[FLAGS];
     struct sum_answers *answers, answer;
@@ -378,6 +381,13 @@ fake_sort(PS_MODULE_DEVICE, size_t n, size_t most, const uint32_t *number, const
         fake_leave(d);                                                                                                 \
     } while (0)
 
+/* A factor as a product sees it: TF32 keeps 10 digits behind the point. */
+static double
+fake_factor(const struct ps_module_device *d, float x)
+{
+    return (double)(d->precision == PS_MODULE_TF32 && isfinite(x) ? half_float((half_bits(x) + 0x1000) & ~0x1fffu) : x);
+}
+
 static void
 run_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, size_t m, size_t n, size_t k, const float *a,
             const float *b, float keep, float *c)
@@ -388,9 +398,27 @@ run_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, size_t m, size
             double sum = keep != 0 ? (double)c[i * n + j] : 0;
 
             for (size_t t = 0; t < k; t++)
-                sum +=
-                    (double)a[a_transposed ? t * m + i : i * k + t] * (double)b[b_transposed ? j * k + t : t * n + j];
+                sum += fake_factor(d, a[a_transposed ? t * m + i : i * k + t]) *
+                       fake_factor(d, b[b_transposed ? j * k + t : t * n + j]);
             c[i * n + j] = (float)sum;
+        }
+    fake_leave(d);
+}
+
+static void
+run_halves_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, size_t m, size_t n, size_t k,
+                   const uint16_t *a, size_t a_line, const uint16_t *b, size_t b_line, float keep, float *c,
+                   size_t c_line)
+{
+    fake_enter(d);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = keep != 0 ? (double)c[i * c_line + j] : 0;
+
+            for (size_t t = 0; t < k; t++)
+                sum += (double)bfloat_to_float(a[a_transposed ? t * a_line + i : i * a_line + t]) *
+                       (double)bfloat_to_float(b[b_transposed ? j * b_line + t : t * b_line + j]);
+            c[i * c_line + j] = (float)sum;
         }
     fake_leave(d);
 }
@@ -766,7 +794,8 @@ fake_count(struct ps_module_text *why)
 }
 
 static enum ps_module_result
-fake_open(unsigned number, struct ps_module_device **out, struct ps_module_text *why)
+fake_open(unsigned number, enum ps_module_precision precision, struct ps_module_device **out,
+          struct ps_module_text *why)
 {
     struct ps_module_device *d;
 
@@ -781,6 +810,9 @@ fake_open(unsigned number, struct ps_module_device **out, struct ps_module_text 
     d->answers = &d->answer;
     d->scratch_floats = number == 0 ? 600 : 24000;
     d->scratch = fake_alloc(d, d->scratch_floats * sizeof *d->scratch);
+    d->precision = precision;
+    d->halves_max = precision == PS_MODULE_BFLOAT16 ? 1200 : 0;
+    d->halves = d->halves_max > 0 ? fake_alloc(d, d->halves_max * sizeof *d->halves) : NULL;
     *out = d;
     return PS_MODULE_OK;
 }
@@ -789,6 +821,8 @@ static void
 fake_close(PS_MODULE_DEVICE)
 {
     fake_free(d, d->scratch);
+    if (d->halves != NULL)
+        fake_free(d, d->halves);
     for (size_t i = 0; i < BLOCKS_MAX; i++)
         ensure(d->block[i].map == NULL && d->host[i].start == NULL);
     free(d);

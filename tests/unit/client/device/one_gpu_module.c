@@ -87,7 +87,8 @@ one_gpu_count(struct ps_module_text *why)
 }
 
 static enum ps_module_result
-one_gpu_open(unsigned number, struct ps_module_device **out, struct ps_module_text *why)
+one_gpu_open(unsigned number, enum ps_module_precision precision, struct ps_module_device **out,
+             struct ps_module_text *why)
 {
     enum ps_module_result result;
 
@@ -95,7 +96,7 @@ one_gpu_open(unsigned number, struct ps_module_device **out, struct ps_module_te
         snprintf(why->text, sizeof why->text, "there are %d of them, numbered from 0", DEVICES);
         return PS_MODULE_ABSENT;
     }
-    result = behind->open(0, out, why);
+    result = behind->open(0, precision, out, why);
     if (result == PS_MODULE_OK)
         one_gpu_note(NULL, *out, number);
     return result;

@@ -45,6 +45,47 @@ START_TEST(the_kernels_conform_where_memory_is_enough_for_more_at_once)
 }
 END_TEST
 
+START_TEST(the_kernels_of_the_cuda_module_conform_in_tf32)
+{
+    conformance_conforms(open_fake_in(PS_PRECISION_TF32), (size_t)_i);
+}
+END_TEST
+
+START_TEST(the_kernels_of_the_cuda_module_conform_in_bfloat16)
+{
+    conformance_conforms(open_fake_in(PS_PRECISION_BFLOAT16), (size_t)_i);
+}
+END_TEST
+
+/* 1 + 2^-10 and 1 + 2^-12 take more digits than the precisions keep. */
+START_TEST(products_are_in_the_precision_that_was_asked_for)
+{
+    static const float factors[] = {1 + 0x1p-10f, 1 + 0x1p-12f};
+    static const float want[][2] = {[PS_PRECISION_FLOAT32] = {1 + 0x1p-10f, 1 + 0x1p-12f},
+                                    [PS_PRECISION_TF32] = {1 + 0x1p-10f, 1},
+                                    [PS_PRECISION_BFLOAT16] = {1, 1}};
+    ps_device *d = open_fake_in((enum ps_precision)_i);
+    void *x, *one, *y;
+    float got;
+
+    ck_assert_int_eq((int)ps_device_precision(d), _i);
+    ck_assert_int_eq(ps_device_alloc(d, sizeof got, &x, NULL), PS_OK);
+    ck_assert_int_eq(ps_device_alloc(d, sizeof got, &one, NULL), PS_OK);
+    ck_assert_int_eq(ps_device_alloc(d, sizeof got, &y, NULL), PS_OK);
+    ps_device_upload(d, one, &(float){1}, sizeof(float));
+    for (size_t i = 0; i < ARRAY_LEN(factors); i++) {
+        ps_device_upload(d, x, &factors[i], sizeof factors[i]);
+        ps_dense_forward(d, 1, 1, 1, x, one, NULL, y);
+        ck_assert_int_eq(ps_device_download(d, &got, y, sizeof got, NULL), PS_OK);
+        ck_assert_msg(got == want[_i][i], "%.9g is %.9g", (double)factors[i], (double)got);
+    }
+    ps_device_free(d, x);
+    ps_device_free(d, one);
+    ps_device_free(d, y);
+    ps_device_close(d);
+}
+END_TEST
+
 /* ---- A GPU ---- */
 
 /* Whether there is one; prints a note when there is none. */
@@ -208,6 +249,9 @@ make_suite(void)
     tcase_add_loop_test(tc, the_cpu_conforms, 0, rows);
     tcase_add_loop_test(tc, the_kernels_of_the_cuda_module_conform, 0, rows);
     tcase_add_loop_test(tc, the_kernels_conform_where_memory_is_enough_for_more_at_once, 0, rows);
+    tcase_add_loop_test(tc, the_kernels_of_the_cuda_module_conform_in_tf32, 0, rows);
+    tcase_add_loop_test(tc, the_kernels_of_the_cuda_module_conform_in_bfloat16, 0, rows);
+    tcase_add_loop_test(tc, products_are_in_the_precision_that_was_asked_for, 0, PS_PRECISION_BFLOAT16 + 1);
     tcase_add_loop_test(tc, a_gpu_conforms_where_there_is_one, 0, rows);
     tcase_add_loop_test(tc, the_table_notices_every_result_that_is_a_little_off, 0, rows);
     tcase_add_loop_test(tc, the_table_notices_every_operation_that_does_nothing, 0, (int)ARRAY_LEN(operations));
