@@ -9,8 +9,9 @@
 #define STAGING_ALIGN 64
 
 enum ps_err
-device_staging_alloc(ps_device *d, size_t size, void **out, struct ps_error *e)
+ps_device_alloc_host(ps_device *device, size_t size, void **out, struct ps_error *error)
 {
+    ps_device *d = device;
     void *memory = NULL;
 
     if (d->ops->alloc_host != NULL)
@@ -22,14 +23,14 @@ device_staging_alloc(ps_device *d, size_t size, void **out, struct ps_error *e)
             memset(memory, 0, rounded);
     }
     *out = memory;
-    return memory != NULL ? PS_OK : device_no_memory(d, size, "host memory", e);
+    return memory != NULL ? PS_OK : device_no_memory(d, size, "host memory", error);
 }
 
 void
-device_staging_free(ps_device *d, void *memory)
+ps_device_free_host(ps_device *device, void *memory)
 {
-    if (memory != NULL && d->ops->free_host != NULL)
-        d->ops->free_host(d, memory);
+    if (memory != NULL && device->ops->free_host != NULL)
+        device->ops->free_host(device, memory);
     else
         free(memory);
 }
@@ -38,6 +39,12 @@ static bool
 is_staging(ps_device *d, const void *host, size_t size)
 {
     return d->ops->is_staging != NULL && d->ops->is_staging(d, host, size);
+}
+
+bool
+device_staging_serves(ps_device *d, const void *host, size_t size)
+{
+    return d->ops->is_host || is_staging(d, host, size);
 }
 
 void

@@ -1,5 +1,5 @@
 /* Copies that go on while the device computes. On a device with memory of its own they need host memory that the device
- * can access directly ("pinned"): what device_staging_alloc() returns. The same calls take any host memory, and then,
+ * can access directly ("pinned"): what ps_device_alloc_host() returns. The same calls take any host memory, and then,
  * or where device memory is host memory, work as ps_device_upload() and ps_device_download().
  *
  *     device_send(d, weights, staged, size);        // may start before what was called earlier is done
@@ -16,11 +16,12 @@
 #ifndef CLIENT_DEVICE_DEVICE_STAGING_H
 #define CLIENT_DEVICE_DEVICE_STAGING_H
 
+#include <stdbool.h>
+
 #include "client/include/psclient/ps_device.h"
 
-/* Zeroed, 64-byte aligned host memory, freed before its device is closed. */
-enum ps_err device_staging_alloc(ps_device *d, size_t size, void **out, struct ps_error *e) PS_MUST_USE;
-void device_staging_free(ps_device *d, void *memory); /* accepts NULL */
+/* Whether host memory is what these copies need, or needs nothing, as device memory is host memory. */
+bool device_staging_serves(ps_device *d, const void *host, size_t size);
 
 /* Bytes. */
 void device_send(ps_device *d, void *to, const void *from_host, size_t size);

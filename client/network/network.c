@@ -29,7 +29,7 @@ network_alloc_host(ps_network *n, size_t elements, struct ps_error *e)
 {
     void *memory;
 
-    if (device_staging_alloc(n->device, elements * sizeof(float), &memory, e) != PS_OK)
+    if (ps_device_alloc_host(n->device, elements * sizeof(float), &memory, e) != PS_OK)
         return NULL;
     ps_assert(n->host_blocks < NETWORK_BLOCKS_MAX);
     return n->host_block[n->host_blocks++] = memory;
@@ -192,7 +192,8 @@ alloc_batch(ps_network *n, struct ps_error *e)
         return PS_ERR_NOMEM;
     if (ps_device_is_host(n->device))
         return PS_OK;
-    if ((n->input = network_alloc(n, rows * n->inputs, e)) == NULL || (n->wanted = network_alloc(n, wanted, e)) == NULL)
+    if ((n->batches.input[0] = network_alloc(n, rows * n->inputs, e)) == NULL ||
+        (n->batches.wanted[0] = network_alloc(n, wanted, e)) == NULL)
         return PS_ERR_NOMEM;
     return PS_OK;
 }
@@ -250,7 +251,7 @@ ps_network_free(ps_network *network)
     for (size_t i = 0; i < network->device_blocks; i++)
         ps_device_free(network->device, network->device_block[i]);
     for (size_t i = 0; i < network->host_blocks; i++)
-        device_staging_free(network->device, network->host_block[i]);
+        ps_device_free_host(network->device, network->host_block[i]);
     free(network);
 }
 

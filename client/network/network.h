@@ -1,11 +1,25 @@
-/* The inside of a ps_network: what network.c sets up, network_params.c names and network_run.c computes with. */
+/* The inside of a ps_network: what network.c sets up, network_params.c names, network_batch.c sends batches to and
+ * network_run.c computes with. */
 #ifndef CLIENT_NETWORK_NETWORK_H
 #define CLIENT_NETWORK_NETWORK_H
 
 #include "client/network/layer.h"
 
 #define NETWORK_PARAMS_MAX (PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX)
-#define NETWORK_BLOCKS_MAX (2 * NETWORK_PARAMS_MAX + 2 * PS_LAYERS_MAX + 8)
+#define NETWORK_BLOCKS_MAX (2 * NETWORK_PARAMS_MAX + 2 * PS_LAYERS_MAX + 12)
+
+/* Batches on a device with memory of its own: the one that is computed with and, with ps_network_prefetch(), the next.
+ * All NULL and false where device memory is host memory. */
+struct network_batches {
+    void *input[2],
+        *wanted[2]; /* x or ids, labels or targets, of rows_max rows; of the second: NULL until prefetched */
+    size_t slot;    /* the one that is computed with */
+    bool here;      /* and it arrived as the next one */
+
+    struct ps_batch next;               /* of ps_network_prefetch() */
+    bool noted, arrived;                /* it is to be sent; it lies in the other slot */
+    void *staged_input, *staged_wanted; /* host memory; NULL until a batch needs it */
+};
 
 struct ps_network {
     ps_device *device;
@@ -29,13 +43,13 @@ struct ps_network {
     void *ready_arg;
 
     /* Device memory for rows_max rows. */
-    float *delta[2];      /* gradients between layers, in turn */
-    float *scratch;       /* NULL: no layer needs any */
-    float *losses;        /* [rows_max] */
-    uint32_t *best;       /* [rows_max]: classes with the largest output */
-    void *input, *wanted; /* the batch's x or ids, labels or targets; NULL where device memory is host memory */
-    float *host_losses;   /* [rows_max], host memory */
-    float *host_outputs;  /* [rows_max, outputs], host memory; PS_LOSS_SIGMOID only */
+    float *delta[2]; /* gradients between layers, in turn */
+    float *scratch;  /* NULL: no layer needs any */
+    float *losses;   /* [rows_max] */
+    uint32_t *best;  /* [rows_max]: classes with the largest output */
+    struct network_batches batches;
+    float *host_losses;  /* [rows_max], host memory */
+    float *host_outputs; /* [rows_max, outputs], host memory; PS_LOSS_SIGMOID only */
 
     /* All memory there is, to be freed. */
     void *device_block[NETWORK_BLOCKS_MAX], *host_block[NETWORK_BLOCKS_MAX];
@@ -48,6 +62,16 @@ void *network_alloc_host(ps_network *n, size_t elements, struct ps_error *e) PS_
 
 /* Names, seeds, initializers and memory of all parameters. Layers have their shapes. */
 enum ps_err network_init_params(ps_network *n, uint64_t seed, struct ps_error *e) PS_MUST_USE;
+
+/* INVALID: more rows than it was made for. */
+enum ps_err network_check_rows(const ps_network *n, const struct ps_batch *b, struct ps_error *e) PS_MUST_USE;
+
+/* A batch as the device sees it: first what goes in, then what is wanted. They are sent unless they have arrived. */
+const void *network_batch_input(ps_network *n, const struct ps_batch *b);
+const void *network_batch_wanted(ps_network *n, const struct ps_batch *b);
+
+/* Sends the batch of ps_network_prefetch(), if there is one, beside what was called before. */
+void network_batch_send_next(ps_network *n);
 
 /* From now on parameters and their gradients lie in this memory of the network's device, which is not host memory:
  * [params] each, owned by the caller, which sends and fetches what is needed. The network's own memory for them is

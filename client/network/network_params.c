@@ -147,7 +147,7 @@ network_drop_param(ps_network *n, struct layer_param *p)
         }
     for (size_t i = 0; i < n->host_blocks; i++)
         if (n->host_block[i] == p->own_value || n->host_block[i] == p->own_gradient) {
-            device_staging_free(n->device, n->host_block[i]);
+            ps_device_free_host(n->device, n->host_block[i]);
             n->host_block[i] = NULL;
         }
     p->own_value = p->own_gradient = NULL;

@@ -1,4 +1,4 @@
-/* Computing with a network: check the batch, upload it and the values, forward, compare, backward, download.
+/* Computing with a network: check the batch, send it and the values, forward, compare, backward, download.
  *
  * Every pass is over at most rows_max rows; evaluate, predict and classify go through a larger batch in parts. */
 #include <string.h>
@@ -57,6 +57,14 @@ check_batch(const ps_network *n, const struct ps_batch *b, struct ps_error *e)
     return check_below(b->rows, 1, b->labels, n->outputs, "label", e);
 }
 
+enum ps_err
+network_check_rows(const ps_network *n, const struct ps_batch *b, struct ps_error *e)
+{
+    if (b->rows > n->rows_max)
+        return ps_fail(e, PS_ERR_INVALID, "%zu rows: the network was made for %zu at once", b->rows, n->rows_max);
+    return PS_OK;
+}
+
 /* Rows [first, first + rows) of a batch. */
 static struct ps_batch
 part_of(const ps_network *n, const struct ps_batch *b, size_t first, size_t rows)
@@ -75,16 +83,6 @@ part_of(const ps_network *n, const struct ps_batch *b, size_t first, size_t rows
 }
 
 /* ---- To the device and back ---- */
-
-/* elements of 4 bytes as the device sees them. */
-static const void *
-network_upload(ps_network *n, void *to, const void *from, size_t elements)
-{
-    if (ps_device_is_host(n->device))
-        return from;
-    ps_device_upload(n->device, to, from, elements * sizeof(float));
-    return to;
-}
 
 /* Parameters are computed with where they lie. */
 static bool
@@ -133,7 +131,7 @@ fetch_gradients(ps_network *n, const struct on_way *w, struct ps_error *e)
 static const float *
 network_forward(ps_network *n, const struct pass *pass, const struct ps_batch *b, bool send)
 {
-    const void *x = network_upload(n, n->input, n->takes_ids ? (const void *)b->ids : b->x, b->rows * n->inputs);
+    const void *x = network_batch_input(n, b);
 
     for (size_t i = 0; i < n->layers; i++) {
         struct layer *l = &n->layer[i];
@@ -200,20 +198,20 @@ network_backward(ps_network *n, const struct pass *pass, struct ps_error *e)
     return n->ready != NULL ? call_ready(n, &w, e) : PS_OK;
 }
 
-/* Losses, for softmax the largest outputs, and, when dx is not NULL, the gradient of scale × the sum of the losses. */
-static void
+/* Losses, for softmax the largest outputs, and, when dx is not NULL, the gradient of scale × the sum of the losses.
+ * Returns what the outputs were compared with: device. */
+static const void *
 network_compare(ps_network *n, const struct ps_batch *b, const float *outputs, float scale, float *dx)
 {
-    size_t wanted = n->loss == PS_LOSS_SIGMOID ? b->rows * n->outputs : b->rows;
-    const void *want =
-        network_upload(n, n->wanted, n->loss == PS_LOSS_SIGMOID ? (const void *)b->targets : b->labels, wanted);
+    const void *want = network_batch_wanted(n, b);
 
     if (n->loss == PS_LOSS_SIGMOID) {
         ps_sigmoid_cross_entropy(n->device, b->rows, n->outputs, outputs, want, scale, n->losses, dx);
-        return;
+        return want;
     }
     ps_argmax(n->device, b->rows, n->outputs, outputs, n->best);
     ps_softmax_cross_entropy(n->device, b->rows, n->outputs, outputs, want, scale, n->losses, dx);
+    return want;
 }
 
 /* ---- Results ---- */
@@ -229,31 +227,29 @@ row_is_right(size_t outputs, const float *output, const float *target)
 }
 
 static enum ps_err
-count_correct(ps_network *n, const struct ps_batch *b, const float *outputs, size_t *correct, struct ps_error *e)
+count_correct(ps_network *n, const struct ps_batch *b, const float *outputs, const void *want, size_t *correct,
+              struct ps_error *e)
 {
     enum ps_err err;
 
     *correct = 0;
-    if (n->loss == PS_LOSS_SOFTMAX) {
-        const uint32_t *labels = ps_device_is_host(n->device) ? b->labels : n->wanted;
-
-        return ps_count_equal(n->device, b->rows, n->best, labels, correct, e);
-    }
+    if (n->loss == PS_LOSS_SOFTMAX)
+        return ps_count_equal(n->device, b->rows, n->best, want, correct, e);
     err = ps_device_download(n->device, n->host_outputs, outputs, b->rows * n->outputs * sizeof *outputs, e);
     for (size_t r = 0; r < b->rows && err == PS_OK; r++)
         *correct += row_is_right(n->outputs, n->host_outputs + r * n->outputs, b->targets + r * n->outputs);
     return err;
 }
 
-/* How many are right, and the sum of the losses. */
+/* How many are right, and the sum of the losses. want: as network_compare() returned it. */
 static enum ps_err
-read_result(ps_network *n, const struct ps_batch *b, const float *outputs, size_t *correct, double *loss,
-            struct ps_error *e)
+read_result(ps_network *n, const struct ps_batch *b, const float *outputs, const void *want, size_t *correct,
+            double *loss, struct ps_error *e)
 {
     enum ps_err err;
 
     *loss = 0;
-    if ((err = count_correct(n, b, outputs, correct, e)) != PS_OK)
+    if ((err = count_correct(n, b, outputs, want, correct, e)) != PS_OK)
         return err;
     if ((err = ps_device_download(n->device, n->host_losses, n->losses, b->rows * sizeof *n->losses, e)) != PS_OK)
         return err;
@@ -265,7 +261,7 @@ read_result(ps_network *n, const struct ps_batch *b, const float *outputs, size_
 /* Adds this pass to *result. Where a device counts and adds up itself, that is waited for once, together with the norm
  * of the gradients, where the pass has made any. */
 static enum ps_err
-network_collect(ps_network *n, const struct ps_batch *b, const float *outputs, bool trains,
+network_collect(ps_network *n, const struct ps_batch *b, const float *outputs, const void *want, bool trains,
                 struct ps_network_result *result, struct ps_error *e)
 {
     const struct device_ops *ops = n->device->ops;
@@ -275,10 +271,11 @@ network_collect(ps_network *n, const struct ps_batch *b, const float *outputs, b
     enum ps_err err;
 
     if (tallies)
-        ops->tally_start(n->device, b->rows, n->best, n->wanted, n->losses);
+        ops->tally_start(n->device, b->rows, n->best, want, n->losses);
     if (trains && n->norm_of != NULL)
         device_norm_start(n->device, n->norm_elements, n->norm_of);
-    err = tallies ? ops->tally_end(n->device, &correct, &loss, e) : read_result(n, b, outputs, &correct, &loss, e);
+    err =
+        tallies ? ops->tally_end(n->device, &correct, &loss, e) : read_result(n, b, outputs, want, &correct, &loss, e);
     if (err != PS_OK)
         return err;
     result->loss += loss;
@@ -297,17 +294,17 @@ ps_network_gradient(ps_network *network, const struct ps_batch *batch, float sca
     struct pass pass = {n->device, batch->rows, true, draw, n->scratch};
     struct ps_network_result got = {0};
     const float *outputs;
+    const void *want;
     enum ps_err err, fetched;
 
-    if (batch->rows > n->rows_max)
-        return ps_fail(error, PS_ERR_INVALID, "%zu rows: the network was made for %zu at once", batch->rows,
-                       n->rows_max);
-    if ((err = check_batch(n, batch, error)) != PS_OK)
+    if ((err = network_check_rows(n, batch, error)) != PS_OK || (err = check_batch(n, batch, error)) != PS_OK)
         return err;
     outputs = network_forward(n, &pass, batch, true);
-    network_compare(n, batch, outputs, scale, n->delta[0]);
-    if ((err = network_backward(n, &pass, error)) == PS_OK)
-        err = network_collect(n, batch, outputs, true, &got, error);
+    want = network_compare(n, batch, outputs, scale, n->delta[0]);
+    if ((err = network_backward(n, &pass, error)) == PS_OK) {
+        network_batch_send_next(n);
+        err = network_collect(n, batch, outputs, want, true, &got, error);
+    }
     fetched =
         network_params_stay(n)
             ? PS_OK
@@ -348,8 +345,7 @@ take_result(ps_network *n, const struct ps_batch *part, size_t first, const floa
             struct ps_error *e)
 {
     (void)first;
-    network_compare(n, part, outputs, 1, NULL);
-    return network_collect(n, part, outputs, false, to, e);
+    return network_collect(n, part, outputs, network_compare(n, part, outputs, 1, NULL), false, to, e);
 }
 
 enum ps_err

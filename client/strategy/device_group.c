@@ -291,7 +291,7 @@ ps_device_group_close(ps_device_group *tensors)
     if (tensors == NULL)
         return;
     device_team_close(tensors->team);
-    device_staging_free(tensors->device, tensors->staged);
+    ps_device_free_host(tensors->device, tensors->staged);
     free(tensors);
 }
 
@@ -343,10 +343,10 @@ device_group_make_space(ps_device_group *t, size_t count, struct ps_error *e)
 
     if (count <= t->room)
         return PS_OK;
-    device_staging_free(t->device, t->staged);
+    ps_device_free_host(t->device, t->staged);
     t->staged = NULL;
     t->room = 0;
-    if ((err = device_staging_alloc(t->device, count * sizeof(float), &memory, e)) != PS_OK)
+    if ((err = ps_device_alloc_host(t->device, count * sizeof(float), &memory, e)) != PS_OK)
         return err;
     t->staged = memory;
     t->room = count;

@@ -29,7 +29,7 @@ new_floats(const ps_strategy *s, uint64_t elements)
 {
     void *memory;
 
-    return device_staging_alloc(s->devices[0], elements * sizeof(float), &memory, NULL) == PS_OK ? memory : NULL;
+    return ps_device_alloc_host(s->devices[0], elements * sizeof(float), &memory, NULL) == PS_OK ? memory : NULL;
 }
 
 static enum ps_err
@@ -74,7 +74,7 @@ free_variable(ps_strategy *s, size_t i)
         struct strategy_copy *c = &s->copy[k];
 
         if (c->values != NULL)
-            device_staging_free(s->devices[0], c->values[i]);
+            ps_device_free_host(s->devices[0], c->values[i]);
         if (c->optimizer != NULL && c->optimizer[i] != NULL) {
             local_optimizer_finish(c->optimizer[i]);
             free(c->optimizer[i]);
@@ -82,7 +82,7 @@ free_variable(ps_strategy *s, size_t i)
     }
     for (uint32_t k = 0; k < s->replicas; k++)
         if (s->replica[k].gradients != NULL && !s->replica[k].placed)
-            device_staging_free(s->devices[0], s->replica[k].gradients[i]);
+            ps_device_free_host(s->devices[0], s->replica[k].gradients[i]);
 }
 
 /* ---- Creating ---- */
@@ -175,7 +175,7 @@ strategy_place_gradients(ps_strategy *s, float *const *gradients)
 
     for (size_t i = 0; i < s->vars_len; i++) {
         if (!r->placed)
-            device_staging_free(s->devices[0], r->gradients[i]);
+            ps_device_free_host(s->devices[0], r->gradients[i]);
         r->gradients[i] = gradients[i];
     }
     r->placed = true;

@@ -85,7 +85,7 @@ tensors_alloc_staging(ps_tensors *t, float *const *values, struct ps_error *e)
 
     for (size_t i = 0; i < t->n; i++)
         bytes += round_up(bytes_of(t, i), TENSOR_ALIGN) * (values == NULL ? 2 : 1);
-    if ((err = device_staging_alloc(t->device, bytes, &t->staging, e)) != PS_OK)
+    if ((err = ps_device_alloc_host(t->device, bytes, &t->staging, e)) != PS_OK)
         return err;
     at = t->staging;
     for (size_t i = 0; i < t->n; i++) {
@@ -158,7 +158,7 @@ ps_tensors_free(ps_tensors *tensors)
     if (!t->is_host) {
         finished = ps_device_finish(t->device, NULL); /* no copy reads or writes host memory any more */
         (void)finished;
-        device_staging_free(t->device, t->staging);
+        ps_device_free_host(t->device, t->staging);
     }
     free(t->vars);
     free(t->piece);

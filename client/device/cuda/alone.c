@@ -262,7 +262,7 @@ alone_figures(ps_device *d)
     b.size = b.n * sizeof(float);
     for (size_t i = 0; i < ARRAY_LEN(of_device); i++)
         alone_must(ps_device_alloc(d, b.size, (void **)of_device[i], &e), &e);
-    alone_must(device_staging_alloc(d, 2 * b.size, (void **)&b.pinned, &e), &e);
+    alone_must(ps_device_alloc_host(d, 2 * b.size, (void **)&b.pinned, &e), &e);
     if ((b.plain = malloc(b.size)) == NULL)
         return 1;
     memset(b.plain, 1, b.size);
@@ -271,7 +271,7 @@ alone_figures(ps_device *d)
     memory = show_kernels(&b);
     for (size_t i = 0; i < ARRAY_LEN(of_device); i++)
         ps_device_free(d, *of_device[i]);
-    device_staging_free(d, b.pinned);
+    ps_device_free_host(d, b.pinned);
     free(b.plain);
     alone_operations(d, memory);
     alone_steps(d);

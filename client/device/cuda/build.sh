@@ -93,7 +93,7 @@ sources=(common/core/base/base.c common/core/codec/isa.c common/core/base/number
   common/core/optimizer/optimizer_text.c common/core/base/ps_err.c common/core/model/schedule.c common/core/base/text.c common/core/base/utf8.c common/core/base/nearest.c client/device/device.c client/device/device_ops.c client/device/device_module.c client/device/device_cuda.c
   client/device/device_gang.c client/device/cpu/device_gang_cpu.c client/device/device_optimizer.c client/device/device_staging.c client/device/device_team.c
   client/device/window.c
-  client/network/layer.c client/network/layers/*.c client/network/network.c client/network/network_run.c client/network/network_params.c client/network/network_text.c
+  client/network/layer.c client/network/layers/*.c client/network/network.c client/network/network_batch.c client/network/network_run.c client/network/network_params.c client/network/network_text.c
   common/core/model/initializer.c tests/unit/client/device/conformance*.c client/device/cuda/alone*.c tests/bench/alone_steps.c)
 libraries=(-lm -ldl)
 objects=()

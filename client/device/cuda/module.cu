@@ -224,10 +224,23 @@ run_wait(PS_MODULE_DEVICE)
     return !has_failed(d);
 }
 
+/* What is larger than a buffer the driver copies: to memory that is not pinned as fast as it can be written, to other
+ * memory without a detour. */
+static void
+download_at_once(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
+{
+    module_use(d);
+    module_check(d, cudaMemcpyAsync(to_host, from, size, cudaMemcpyDeviceToHost, d->compute), "downloading");
+    module_check(d, cudaStreamSynchronize(d->compute), "downloading");
+}
+
 static enum ps_module_result
 module_download(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size, struct ps_module_text *why)
 {
-    download_pieces(d, to_host, from, size);
+    if (size > STAGE_SIZE)
+        download_at_once(d, to_host, from, size);
+    else
+        download_pieces(d, to_host, from, size);
     return result_of_kernels(d, why); /* the copy came after them on their stream */
 }
 

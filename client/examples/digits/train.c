@@ -98,18 +98,34 @@ open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
     return ps_strategy_open(o->strategy, &options, &t->strategy, e);
 }
 
+static enum ps_err
+alloc_batch(const struct train *t, uint32_t i, struct train_batch *b, size_t rows, struct ps_error *e)
+{
+    ps_device *device = ps_strategy_device(t->strategy, i);
+    void *x, *labels;
+    enum ps_err err;
+
+    if ((err = ps_device_alloc_host(device, rows * t->data->columns * sizeof *b->x, &x, e)) != PS_OK)
+        return err;
+    b->x = x;
+    if ((err = ps_device_alloc_host(device, rows * sizeof *b->labels, &labels, e)) != PS_OK)
+        return err;
+    b->labels = labels;
+    return PS_OK;
+}
+
 /* Slices grow when workers are lost, up to the whole batch. */
 static enum ps_err
 init_replica(struct train *t, uint32_t i, struct ps_error *e)
 {
     const struct digits_options *o = t->options;
     struct train_replica *r = &t->replica[i];
-    size_t rows = (size_t)MIN(o->batch, t->data->rows), bytes = rows * t->data->columns * sizeof *r->x;
+    size_t rows = (size_t)MIN(o->batch, t->data->rows);
+    enum ps_err err;
 
-    r->x = aligned_alloc(64, round_up(bytes, 64));
-    r->labels = calloc(rows, sizeof *r->labels);
-    if (r->x == NULL || r->labels == NULL)
-        return ps_fail(e, PS_ERR_NOMEM, "no memory for a batch of %zu images", rows);
+    for (int k = 0; k < 2; k++)
+        if ((err = alloc_batch(t, i, &r->batch[k], rows, e)) != PS_OK)
+            return err;
     return model_new(ps_strategy_device(t->strategy, i), o->layers, t->data,
                      MAX(t->data->classes, t->held_out->classes), MAX(rows, 64), o->seed, &r->network, e);
 }
@@ -160,8 +176,10 @@ train_close(struct train *t, bool goodbye)
 {
     for (uint32_t i = 0; i < t->replicas && t->replica != NULL; i++) {
         ps_network_free(t->replica[i].network);
-        free(t->replica[i].x);
-        free(t->replica[i].labels);
+        for (int k = 0; k < 2; k++) {
+            ps_device_free_host(ps_strategy_device(t->strategy, i), t->replica[i].batch[k].x);
+            ps_device_free_host(ps_strategy_device(t->strategy, i), t->replica[i].batch[k].labels);
+        }
     }
     free(t->replica);
     ps_sampler_free(t->sampler);
@@ -267,18 +285,54 @@ watch_accuracy(struct train *t, uint64_t step, struct ps_network_result *result,
 
 /* ---- Training ---- */
 
+/* Rows [first, first + rows) of the batch of a step, counted from 0 over all epochs. */
+static struct train_batch *
+gather_batch(struct train *t, struct train_replica *mine, uint64_t step, uint64_t first, uint64_t rows)
+{
+    struct train_batch *b = &mine->batch[step % 2];
+    struct ps_slice whole = ps_sampler_slice(t->sampler, step / t->steps_each, step % t->steps_each);
+
+    if (b->step == step + 1 && b->first == first && b->rows == rows)
+        return b;
+    ps_dataset_gather(t->data, (size_t)rows, whole.index + first, b->x, b->labels);
+    b->step = step + 1;
+    b->first = first;
+    b->rows = rows;
+    return b;
+}
+
+static struct ps_batch
+seen_batch(const struct train_batch *b)
+{
+    return (struct ps_batch){.rows = (size_t)b->rows, .x = b->x, .labels = b->labels};
+}
+
+/* What this replica computes next, unless its share changes, goes to its device meanwhile. */
+static enum ps_err
+prefetch_next(struct train *t, struct train_replica *mine, const struct ps_replica *r, struct ps_error *error)
+{
+    uint64_t next = r->step + 1, all = MIN(t->options->batch, t->data->rows), first, rows;
+    struct ps_batch batch;
+
+    if (next >= t->steps || ps_device_is_host(r->device))
+        return PS_OK;
+    ps_shard_range(MIN(all, t->data->rows - next % t->steps_each * all), r->count, r->index, &first, &rows);
+    batch = seen_batch(gather_batch(t, mine, next, first, rows));
+    return ps_network_prefetch(mine->network, &batch, error);
+}
+
 /* The gradient of one replica's slice; on its thread. */
 static enum ps_err
 train_step(void *arg, struct ps_replica *r, struct ps_error *error)
 {
     struct train *t = arg;
     struct train_replica *mine = &t->replica[r->local];
-    struct ps_slice whole = ps_sampler_slice(t->sampler, r->epoch, r->batch);
-    struct ps_batch batch = {.rows = (size_t)r->rows, .x = mine->x, .labels = mine->labels};
+    struct ps_batch batch = seen_batch(gather_batch(t, mine, r->step, r->first, r->rows));
     struct ps_network_result result;
     enum ps_err err;
 
-    ps_dataset_gather(t->data, (size_t)r->rows, whole.index + r->first, mine->x, mine->labels);
+    if ((err = prefetch_next(t, mine, r, error)) != PS_OK)
+        return err;
     if ((err = ps_replica_gradient(r, &batch, &result, error)) != PS_OK)
         return err;
     r->metrics[METRIC_LOSS] += result.loss;

@@ -24,11 +24,19 @@ struct train_history {
     double *epoch_at, *accuracy;   /* [epochs]: held-out accuracy before and after each epoch */
 };
 
+/* A batch, or a replica's slice of it, in memory that the replica's device reads. */
+struct train_batch {
+    float *x;         /* [batch, features] */
+    uint32_t *labels; /* [batch] */
+    uint64_t step;    /* whose it is, from 1 on; 0: it is empty */
+    uint64_t first;   /* its rows of that step's batch */
+    uint64_t rows;
+};
+
 /* The data of a replica; no other thread touches it. */
 struct train_replica {
     ps_network *network;
-    float *x;         /* [batch, features] */
-    uint32_t *labels; /* [batch] */
+    struct train_batch batch[2]; /* of even and odd steps: one is computed with while the other is on its way */
 };
 
 struct train {

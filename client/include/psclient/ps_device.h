@@ -152,6 +152,28 @@ PS_API enum ps_err ps_device_alloc(ps_device *device, size_t size, void **out, s
  * Since: 0.1 */
 PS_API void ps_device_free(ps_device *device, void *memory);
 
+/* Allocate host memory that the device accesses directly ("pinned"), where it has memory of its own.
+ *
+ * Copies of it are several times as fast as those of other host memory, and go on while the device computes: batches
+ * (ps_network_prefetch()), and tensors of ps_tensors.h and ps_device_group.h. It cannot be swapped out, so it is for
+ * what is copied again and again. Where device memory is host memory it is memory like any other.
+ *
+ * Parameters:
+ *   size  bytes
+ *   out   the memory, zeroed, 64-byte aligned, which the caller frees with ps_device_free_host() before the device is
+ *         closed
+ * Errors:
+ *   PS_ERR_NOMEM  no memory, or the system lets no more be pinned: says how much was asked
+ * Since: 0.1 */
+PS_API enum ps_err ps_device_alloc_host(ps_device *device, size_t size, void **out, struct ps_error *error) PS_MUST_USE;
+
+/* Free memory of ps_device_alloc_host().
+ *
+ * Parameters:
+ *   memory  or NULL
+ * Since: 0.1 */
+PS_API void ps_device_free_host(ps_device *device, void *memory);
+
 /* Copy host memory to the device, or memory of the device within it. The areas do not overlap.
  *
  * An upload has read its source when it returns.

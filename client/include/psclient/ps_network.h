@@ -23,7 +23,8 @@
  * The same layers as text: ps_network_parse("conv 16 3x3 same, relu, maxpool 2, dense 10", ...).
  *
  * Shapes are those of one example, rank 1 to 3, channels last: [features], [positions, channels], [height, width,
- * channels]. All memory is set aside by ps_network_new(); a step allocates nothing. The gradient depends on values,
+ * channels]. All memory is set aside by ps_network_new(), that of a second batch by ps_network_prefetch(); a step
+ * allocates nothing. The gradient depends on values,
  * batch, scale and (with dropout) seed and draw alone: n slices computed one after the other in one process have the
  * bits that n workers compute (with the same number of threads, on one instruction set).
  *
@@ -297,6 +298,29 @@ struct ps_network_result {
  * Since: 0.1 */
 PS_API enum ps_err ps_network_gradient(ps_network *network, const struct ps_batch *batch, float scale, uint64_t draw,
                                        struct ps_network_result *result, struct ps_error *error) PS_MUST_USE;
+
+/* Have the next batch go to the device while the present one is computed.
+ *
+ *     fill(batch[0]);
+ *     for (step ...) {
+ *         fill(batch[(step + 1) % 2]);
+ *         ps_network_prefetch(network, &batch[(step + 1) % 2], &error);
+ *         ps_network_gradient(network, &batch[step % 2], ...);     // sends the other one while it computes
+ *     }
+ *
+ * The next ps_network_gradient() sends it; the one after, of a batch with these rows and pointers, finds it there. The
+ * data must not change in between; that of memory from ps_device_alloc_host() is read by the device itself, of other
+ * memory it is copied first. A batch that is never computed is sent in vain, and one of other pointers is sent as ever.
+ * The first call sets memory for a second batch aside. Where device memory is host memory there is nothing to send.
+ *
+ * Parameters:
+ *   batch  the one after that of the next ps_network_gradient(); its pointers are kept
+ * Errors:
+ *   PS_ERR_INVALID  more rows than the network was made for, or no inputs, labels or targets
+ *   PS_ERR_NOMEM    no memory for a second batch
+ * Since: 0.1 */
+PS_API enum ps_err ps_network_prefetch(ps_network *network, const struct ps_batch *batch,
+                                       struct ps_error *error) PS_MUST_USE;
 
 /* Report each gradient as soon as it is whole, while the backward pass goes on to the layers before.
  *

@@ -473,7 +473,7 @@ bench_open(struct gpu_bench *b)
     struct ps_error e;
 
     bench_must(ps_device_open(b->device, NULL, &b->d, &e), &e);
-    bench_must(device_staging_alloc(b->d, size, (void **)&b->pinned, &e), &e);
+    bench_must(ps_device_alloc_host(b->d, size, (void **)&b->pinned, &e), &e);
     if ((b->plain = malloc(size)) == NULL || start == NULL)
         exit(1);
     for (size_t i = 0; i < b->elements; i++)
@@ -505,7 +505,7 @@ bench_close(struct gpu_bench *b)
         ps_device_free(b->d, of_device[i]);
     for (size_t i = 0; i < ARRAY_LEN(b->part); i++)
         ps_device_free(b->d, b->part[i]);
-    device_staging_free(b->d, b->pinned);
+    ps_device_free_host(b->d, b->pinned);
     free(b->plain);
     ps_device_close(b->d);
 }

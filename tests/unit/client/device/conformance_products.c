@@ -41,8 +41,8 @@ conform_staging(struct conformance *c)
         size_t n = sizes[i] * 1000 + i, size = n * sizeof(float);
         float *x = conformance_floats(c, n, 1), *on = on_device(c, size), *y = nans_on(c, n), *there, *back;
 
-        conformance_must(c, device_staging_alloc(c->device, size, (void **)&there, &e), &e);
-        conformance_must(c, device_staging_alloc(c->device, size, (void **)&back, &e), &e);
+        conformance_must(c, ps_device_alloc_host(c->device, size, (void **)&there, &e), &e);
+        conformance_must(c, ps_device_alloc_host(c->device, size, (void **)&back, &e), &e);
         memcpy(there, x, size);
         device_send(c->device, on, there, size);
         ps_relu_forward(c->device, n, on, y);
@@ -54,8 +54,8 @@ conform_staging(struct conformance *c)
                 conformance_fail(c, "fetched[%zu] of %zu: %g", k, n, (double)back[k]);
         conformance_must(c, ps_device_finish(c->device, &e), &e);
         conformance_same(c, "again", size, on, back);
-        device_staging_free(c->device, there);
-        device_staging_free(c->device, back);
+        ps_device_free_host(c->device, there);
+        ps_device_free_host(c->device, back);
     }
 }
 

@@ -124,9 +124,9 @@ START_TEST(memory_that_is_not_there_is_an_error)
     void *memory;
 
     ck_assert_int_eq(ps_device_alloc(d, (size_t)1 << 50, &memory, &error), PS_ERR_NOMEM);
-    ck_assert_int_eq(device_staging_alloc(d, (size_t)1 << 50, &memory, &error), PS_ERR_NOMEM);
+    ck_assert_int_eq(ps_device_alloc_host(d, (size_t)1 << 50, &memory, &error), PS_ERR_NOMEM);
     ps_device_free(d, NULL);
-    device_staging_free(d, NULL);
+    ps_device_free_host(d, NULL);
     ps_device_close(d);
 }
 END_TEST
@@ -141,7 +141,7 @@ START_TEST(memory_of_a_device_that_has_failed_is_refused_with_its_failure)
     fake_fails(1);
     ck_assert_int_eq(ps_device_alloc(d, 64, &memory, &error), PS_ERR_IO);
     ck_assert_str_eq(error.text, "device cuda: it was told to fail");
-    ck_assert_int_eq(device_staging_alloc(d, 64, &memory, &error), PS_ERR_IO);
+    ck_assert_int_eq(ps_device_alloc_host(d, 64, &memory, &error), PS_ERR_IO);
     ck_assert_str_eq(error.text, "device cuda: it was told to fail");
     fake_fails(0);
     ps_device_close(d);
@@ -427,6 +427,132 @@ START_TEST(a_device_that_breaks_ends_the_step_with_its_error)
 }
 END_TEST
 
+/* ---- Batches on their way ---- */
+
+/* A copy in memory of the device's choice, or any. */
+static void *
+batch_memory(ps_device *d, bool pinned, const void *from, size_t size)
+{
+    void *memory;
+
+    if (!pinned)
+        ck_assert_ptr_nonnull(memory = malloc(size));
+    else
+        ck_assert_int_eq(ps_device_alloc_host(d, size, &memory, NULL), PS_OK);
+    memcpy(memory, from, size);
+    return memory;
+}
+
+static void
+batch_forget(ps_device *d, bool pinned, void *memory)
+{
+    if (pinned)
+        ps_device_free_host(d, memory);
+    else
+        free(memory);
+}
+
+static unsigned long
+copied_by_gradient(ps_network *network, const struct ps_batch *batch)
+{
+    unsigned long before = fake_copied();
+
+    ck_assert_int_eq(ps_network_gradient(network, batch, 0.1f, 5, NULL, NULL), PS_OK);
+    return fake_copied() - before;
+}
+
+/* Batch a, then b, which is prefetched, then a, which is not: each has its own gradient, and b goes to the device once,
+ * with a. */
+START_TEST(a_batch_that_was_prefetched_is_sent_with_the_one_before_and_once)
+{
+    const struct kit_spec *spec = &specs[_i / 2];
+    bool pinned = _i % 2 == 1;
+    ps_device *d = open_fake("cuda");
+    ps_network *there = network_make(d, spec), *here = network_make(cpu, spec);
+    size_t inputs = ROWS * ps_network_inputs(there), wanted = ROWS * (spec->loss == PS_LOSS_SIGMOID ? 2 : 1);
+    unsigned long once, bytes = (inputs + wanted) * sizeof(float);
+    struct ps_batch a = make_batch(), b = {.rows = ROWS};
+    float *x = batch_memory(d, pinned, a.x, sizeof batch_x);
+    uint32_t *ids = batch_memory(d, pinned, a.ids, sizeof batch_ids);
+    uint32_t *labels = batch_memory(d, pinned, a.labels, sizeof batch_labels);
+    float *targets = batch_memory(d, pinned, a.targets, sizeof batch_targets);
+
+    for (size_t i = 0; i < ARRAY_LEN(batch_x); i++)
+        x[i] = -x[i];
+    for (size_t i = 0; i < ARRAY_LEN(batch_ids); i++)
+        ids[i] = (ids[i] + 1) % 9;
+    b.x = x;
+    b.ids = ids;
+    b.labels = labels;
+    b.targets = targets;
+    ps_network_initialize(there);
+    ps_network_initialize(here);
+    once = copied_by_gradient(there, &a);
+    ck_assert_int_eq(ps_network_prefetch(there, &b, NULL), PS_OK);
+    ck_assert_uint_eq(copied_by_gradient(there, &a), once + bytes);
+    ck_assert_uint_eq(copied_by_gradient(there, &b), once - bytes);
+    ck_assert_int_eq(ps_network_gradient(here, &b, 0.1f, 5, NULL, NULL), PS_OK);
+    same_gradients(there, here);
+    ck_assert_uint_eq(copied_by_gradient(there, &b), once); /* it is sent again: it may have changed */
+    same_gradients(there, here);
+    ck_assert_uint_eq(copied_by_gradient(there, &a), once);
+    ck_assert_int_eq(ps_network_gradient(here, &a, 0.1f, 5, NULL, NULL), PS_OK);
+    same_gradients(there, here);
+    ps_network_free(there);
+    ps_network_free(here);
+    batch_forget(d, pinned, x);
+    batch_forget(d, pinned, ids);
+    batch_forget(d, pinned, labels);
+    batch_forget(d, pinned, targets);
+    ps_device_close(d);
+}
+END_TEST
+
+/* What is computed in between, with other rows, does not touch it. */
+START_TEST(another_batch_may_be_computed_before_the_one_that_was_prefetched)
+{
+    ps_device *d = open_fake("cuda");
+    ps_network *there = network_make(d, &specs[0]), *here = network_make(cpu, &specs[0]);
+    struct ps_batch a = make_batch(), b = a;
+    struct ps_network_result result;
+
+    b.rows = ROWS - 2;
+    ps_network_initialize(there);
+    ps_network_initialize(here);
+    ck_assert_int_eq(ps_network_prefetch(there, &b, NULL), PS_OK);
+    ck_assert_int_eq(ps_network_gradient(there, &a, 0.1f, 5, NULL, NULL), PS_OK);
+    ck_assert_int_eq(ps_network_evaluate(there, &a, &result, NULL), PS_OK);
+    ck_assert_int_eq(ps_network_gradient(there, &b, 0.1f, 5, NULL, NULL), PS_OK);
+    ck_assert_int_eq(ps_network_gradient(here, &b, 0.1f, 5, NULL, NULL), PS_OK);
+    same_gradients(there, here);
+    ps_network_free(there);
+    ps_network_free(here);
+    ps_device_close(d);
+}
+END_TEST
+
+START_TEST(a_batch_that_cannot_be_computed_is_not_prefetched)
+{
+    ps_device *d = _i == 0 ? open_fake("cuda") : cpu;
+    ps_network *network = network_make(d, &specs[0]);
+    struct ps_batch batch = make_batch();
+    struct ps_error error;
+
+    batch.rows = 41;
+    ck_assert_int_eq(ps_network_prefetch(network, &batch, &error), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.text, "41 rows: the network was made for 40 at once"));
+    batch.rows = ROWS;
+    batch.labels = NULL;
+    ck_assert_int_eq(ps_network_prefetch(network, &batch, &error), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.text, "without labels"));
+    batch = make_batch();
+    ck_assert_int_eq(ps_network_prefetch(network, &batch, &error), PS_OK);
+    ps_network_free(network);
+    if (_i == 0)
+        ps_device_close(d);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -452,6 +578,9 @@ make_suite(void)
     tcase_add_loop_test(networks, it_also_evaluates_predicts_and_classifies_in_parts, 0, 3);
     tcase_add_loop_test(networks, gradients_are_told_of_when_they_have_arrived, 0, 3);
     tcase_add_test(networks, values_and_gradients_may_lie_in_any_host_memory);
+    tcase_add_loop_test(networks, a_batch_that_was_prefetched_is_sent_with_the_one_before_and_once, 0, 6);
+    tcase_add_test(networks, another_batch_may_be_computed_before_the_one_that_was_prefetched);
+    tcase_add_loop_test(networks, a_batch_that_cannot_be_computed_is_not_prefetched, 0, 2);
     tcase_add_loop_test(networks, a_device_that_breaks_ends_the_step_with_its_error, 0, 6);
     suite_add_tcase(suite, networks);
     return suite;
