@@ -76,12 +76,12 @@ if [ -z "$module" ]; then
   fi
   [ -x "$nvcc" ] || fail "there is no nvcc: install the CUDA toolkit, or say NVCC=..."
   flags=$(sh "$root/client/device/cuda/nvcc.sh" flags "$nvcc") || fail "nvcc does not work"
-  for name in gang module nccl sort team update; do
+  for name in cudnn gang module nccl sort team update; do
     # shellcheck disable=SC2086
     "$nvcc" $flags -I"$root" -I"$root/client/include/psclient" -I"$root/common/include/psclient" -I"$out" -c "$root/client/device/cuda/$name.cu" -o "$out/$name.o"
   done
   module=$out/libpsclient-cuda.so
-  "$nvcc" -shared "$out/gang.o" "$out/module.o" "$out/nccl.o" "$out/sort.o" "$out/team.o" "$out/update.o" -lcublas -ldl -o "$module"
+  "$nvcc" -shared "$out/cudnn.o" "$out/gang.o" "$out/module.o" "$out/nccl.o" "$out/sort.o" "$out/team.o" "$out/update.o" -lcublas -ldl -o "$module"
   echo "# built libpsclient-cuda.so"
 fi
 

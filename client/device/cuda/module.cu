@@ -6,6 +6,7 @@
  *
  * CUDA reports most failures later, at some later call. The first one is kept and returned by the next function that
  * returns a result; after it nothing more is started. */
+#include "client/device/cuda/cudnn.cuh"
 #include "client/device/cuda/module.cuh"
 
 #include <initializer_list>
@@ -26,6 +27,7 @@ static int run_wait(PS_MODULE_DEVICE);
 #define run_sort(d, n, most, number, place, sorted, places, rest)                                                      \
     sort_pairs(d, n, most, number, place, sorted, places, rest, (SORT_WORDS * (n) + SORT_MORE) * sizeof(uint32_t))
 
+#define run_convolution cudnn_run
 #include "client/device/cuda/operations.h"
 
 #define STAGE_SIZE     ((size_t)4 << 20)
@@ -390,6 +392,7 @@ module_close(PS_MODULE_DEVICE)
     (void)cudaSetDevice(d->number);
     if (d->compute != NULL)
         (void)cudaDeviceSynchronize();
+    cudnn_close(d->cudnn);
     if (d->blas != NULL)
         (void)cublasDestroy(d->blas);
     for (int i = 0; i < STAGES; i++) {

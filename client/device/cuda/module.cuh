@@ -18,6 +18,7 @@ struct ps_module_device {
     cudaStream_t compute, in, out;
     cudaEvent_t mark; /* recorded and waited for within one call */
     enum ps_module_precision precision;
+    struct cudnn_state *cudnn; /* NULL before the first convolution */
     cublasHandle_t blas;
     void *blas_workspace;
 

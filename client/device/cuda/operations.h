@@ -8,6 +8,7 @@
  *     run_product(d, a_transposed, ...)    as cpu_product(), client/device/cpu/device_cpu.h; in the precision TF32 on
  *                                          factors that are rounded to it
  *     run_halves_product(d, ...)           product_operations.h
+ *     run_convolution(d, ...)              convolution_operations.h
  *     run_zero(d, to, size)                bytes
  *     run_sort(d, n, numbers, number, place, sorted, places, rest)
  *                                          sorted: [n] of number, each at most `numbers`, and places of place, equal
@@ -20,6 +21,7 @@
 #ifndef CLIENT_DEVICE_CUDA_OPERATIONS_H
 #define CLIENT_DEVICE_CUDA_OPERATIONS_H
 
+#include "client/device/cuda/convolution_operations.h"
 #include "client/device/cuda/elements.h"
 #include "client/device/cuda/patches.h"
 #include "client/device/cuda/pieces.h"
@@ -196,6 +198,8 @@ op_conv2d_forward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d *
     struct patches p = patches_of(d, c, workspace);
     size_t windows = rows * c->y.out * c->x.out, n;
 
+    if (convolution_forward(d, rows, c, x, w, b, y))
+        return;
     for (size_t first = 0; first < windows; first += n) {
         n = some_windows(&p, windows - first);
         op_dense_forward(d, n, p.floats, c->out, patches_at(d, c, &p, first, n, x), w, b, y + first * c->out);
@@ -216,9 +220,10 @@ input_gradient(PS_MODULE_DEVICE, const struct ps_module_conv2d *c, const struct 
                      dx);
 }
 
+/* What a library does not do. dx, dw: NULL where it did. */
 static void
-op_conv2d_backward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d *c, const float *x, const float *w,
-                   const float *dy, float *dx, float *dw, float *db, float *workspace)
+patches_backward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d *c, const float *x, const float *w,
+                 const float *dy, float *dx, float *dw, float *workspace)
 {
     struct patches p = patches_of(d, c, workspace);
     size_t windows = rows * c->y.out * c->x.out, n;
@@ -226,14 +231,27 @@ op_conv2d_backward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d 
     if (dx != NULL)
         run_zero(d, dx, rows * c->y.size * c->x.size * c->in * sizeof *dx);
     for (size_t first = 0; first < windows; first += n) {
-        const float *some;
-
         n = some_windows(&p, windows - first);
-        some = patches_at(d, c, &p, first, n, x);
-        products_multiply(d, 1, 0, p.floats, c->out, n, some, dy + first * c->out, first > 0, dw);
+        if (dw != NULL)
+            products_multiply(d, 1, 0, p.floats, c->out, n, patches_at(d, c, &p, first, n, x), dy + first * c->out,
+                              first > 0, dw);
         if (dx != NULL)
             input_gradient(d, c, &p, first, n, w, dy, dx);
     }
+}
+
+static void
+op_conv2d_backward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d *c, const float *x, const float *w,
+                   const float *dy, float *dx, float *dw, float *db, float *workspace)
+{
+    size_t windows = rows * c->y.out * c->x.out;
+
+    if (convolution_filter(d, rows, c, x, dy, dw))
+        dw = NULL;
+    if (dx != NULL && convolution_data(d, rows, c, w, dy, dx))
+        dx = NULL;
+    if (dw != NULL || dx != NULL)
+        patches_backward(d, rows, c, x, w, dy, dx, dw, workspace);
     if (db != NULL)
         op_bias_backward(d, windows, c->out, dy, db);
 }

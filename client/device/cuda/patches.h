@@ -59,4 +59,27 @@ KERNEL_ELEMENT(scatter)
     *to = sum;
 }
 
+/* ---- By a library ---- */
+
+enum convolution_pass {
+    CONVOLUTION_FORWARD, /* a: x, b: filters, out: y */
+    CONVOLUTION_DATA,    /* a: dy, b: filters, out: dx */
+    CONVOLUTION_FILTER,  /* a: x, b: dy, out: filters' gradients */
+    CONVOLUTION_PASSES
+};
+
+/* Weights to filters, which lie each beside its own, and back. */
+struct transpose_args {
+    size_t rows, columns; /* of to */
+    const float *from;    /* [columns, rows] */
+    float *to;            /* [rows, columns] */
+};
+
+KERNEL_ELEMENT(transpose)
+{
+    size_t row = i, column = split(&row, k->columns);
+
+    k->to[i] = k->from[column * k->rows + row];
+}
+
 #endif

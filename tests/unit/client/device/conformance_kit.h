@@ -23,6 +23,7 @@
     X(bias)                \
     X(sparse)              \
     X(conv2d)              \
+    X(conv2d_repeats)      \
     X(repeats)             \
     X(pools)               \
     X(relu)                \

@@ -130,6 +130,36 @@ conform_conv2d(struct conformance *c)
     }
 }
 
+/* The same inputs have the same bits every time. */
+void
+conform_conv2d_repeats(struct conformance *c)
+{
+    static const struct ps_conv2d shape = {14, 14, 8, 12, 3, 3, 1, 1, PS_PAD_SAME};
+    size_t rows = ps_device_is_host(c->device) ? 3 : 16, inputs = rows * 14 * 14 * 8, outputs = rows * 14 * 14 * 12;
+    size_t weights = 3 * 3 * 8 * 12, floats_of_workspace = ps_conv2d_workspace(&shape, rows);
+    float *x = floats_on(c, inputs, conformance_floats(c, inputs, 1));
+    float *w = floats_on(c, weights, conformance_floats(c, weights, 1));
+    float *dy = floats_on(c, outputs, conformance_floats(c, outputs, 1));
+    float *workspace = nans_on(c, floats_of_workspace), *y[2], *dx[2], *dw[2], *db[2];
+
+    for (int i = 0; i < 2; i++) {
+        y[i] = nans_on(c, outputs);
+        dx[i] = nans_on(c, inputs);
+        dw[i] = nans_on(c, weights);
+        db[i] = nans_on(c, shape.out);
+        ps_conv2d_forward(c->device, rows, &shape, x, w, NULL, y[i], workspace);
+        ps_conv2d_backward(c->device, rows, &shape, x, w, dy, dx[i], dw[i], db[i], workspace);
+    }
+    conformance_same(c, "y again", outputs * sizeof(float), y[1],
+                     conformance_downloaded(c, y[0], outputs * sizeof(float)));
+    conformance_same(c, "dx again", inputs * sizeof(float), dx[1],
+                     conformance_downloaded(c, dx[0], inputs * sizeof(float)));
+    conformance_same(c, "dw again", weights * sizeof(float), dw[1],
+                     conformance_downloaded(c, dw[0], weights * sizeof(float)));
+    conformance_same(c, "db again", shape.out * sizeof(float), db[1],
+                     conformance_downloaded(c, db[0], shape.out * sizeof(float)));
+}
+
 struct windows_pool {
     size_t channels, in_pixels; /* of an image */
     const float *x, *dy;

@@ -55,18 +55,24 @@ open_fake(const char *name)
     return d;
 }
 
-/* Its first device, that multiplies in a precision. */
+/* A device that multiplies in a precision. */
 static inline ps_device *
-open_fake_in(enum ps_precision precision)
+open_fake_number(const char *name, enum ps_precision precision)
 {
     struct ps_device_options options = {.precision = precision};
     struct ps_error error;
     ps_device *d;
 
     use_module(fake_module_path());
-    if (ps_device_open("cuda", &options, &d, &error) != PS_OK)
+    if (ps_device_open(name, &options, &d, &error) != PS_OK)
         ck_abort_msg("%s", error.text);
     return d;
+}
+
+static inline ps_device *
+open_fake_in(enum ps_precision precision)
+{
+    return open_fake_number("cuda", precision);
 }
 
 /* Something that the fake module exports besides its table. */

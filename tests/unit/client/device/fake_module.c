@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/device/cuda/patches.h"
 #include "client/device/cuda/rules.h"
 #include "client/device/cuda/sums.h"
 #include "tests/unit/client/device/fake_controls.h"
@@ -448,6 +449,71 @@ run_wait(PS_MODULE_DEVICE)
 {
     fake_wait(d);
     return !fake_module_fails(d) || atomic_load(&good) > 0;
+}
+
+/* Device 1 has a library for convolutions, which takes what is padded alike at both ends. */
+static int
+fake_axis_fits(const struct ps_module_axis *a)
+{
+    return a->size + 2 * a->before >= a->window && (a->size + 2 * a->before - a->window) / a->stride + 1 == a->out;
+}
+
+/* What is added to out for one window and one of its pixels. */
+static void
+convolution_pixel(PS_MODULE_DEVICE, enum convolution_pass pass, const struct ps_module_conv2d *c, size_t x, size_t y,
+                  size_t pixel, const float *a, const float *b, double *out)
+{
+    size_t window = c->y.window * c->x.window;
+
+    for (size_t o = 0; o < c->out; o++)
+        for (size_t i = 0; i < c->in; i++) {
+            size_t at_x = x * c->in + i, at_y = y * c->out + o, at_k = (o * window + pixel) * c->in + i;
+
+            if (pass == CONVOLUTION_FORWARD)
+                out[at_y] += fake_factor(d, a[at_x]) * fake_factor(d, b[at_k]);
+            else if (pass == CONVOLUTION_DATA)
+                out[at_x] += fake_factor(d, a[at_y]) * fake_factor(d, b[at_k]);
+            else
+                out[at_k] += fake_factor(d, a[at_x]) * fake_factor(d, b[at_y]);
+        }
+}
+
+static void
+convolution_sums(PS_MODULE_DEVICE, enum convolution_pass pass, size_t rows, const struct ps_module_conv2d *c,
+                 const float *a, const float *b, double *out)
+{
+    for (size_t w = 0; w < rows * c->y.out * c->x.out; w++)
+        for (size_t pixel = 0; pixel < c->y.window * c->x.window; pixel++) {
+            size_t row = w / (c->y.out * c->x.out), line = w / c->x.out % c->y.out * c->y.stride + pixel / c->x.window,
+                   column = w % c->x.out * c->x.stride + pixel % c->x.window;
+
+            if (line >= c->y.before && line - c->y.before < c->y.size && column >= c->x.before &&
+                column - c->x.before < c->x.size)
+                convolution_pixel(d, pass, c, (row * c->y.size + line - c->y.before) * c->x.size + column - c->x.before,
+                                  w, pixel, a, b, out);
+        }
+}
+
+static int
+run_convolution(PS_MODULE_DEVICE, enum convolution_pass pass, size_t rows, const struct ps_module_conv2d *c,
+                const float *a, const float *b, float *out, void *workspace, size_t size)
+{
+    size_t n = pass == CONVOLUTION_FORWARD ? rows * c->y.out * c->x.out * c->out
+               : pass == CONVOLUTION_DATA  ? rows * c->y.size * c->x.size * c->in
+                                           : c->y.window * c->x.window * c->in * c->out;
+    double *sums;
+
+    if (d->number != 1 || !fake_axis_fits(&c->y) || !fake_axis_fits(&c->x))
+        return 0;
+    ensure((sums = calloc(n, sizeof *sums)) != NULL);
+    fake_enter(d);
+    memset(workspace, CANARY, size); /* it is the library's */
+    convolution_sums(d, pass, rows, c, a, b, sums);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)sums[i];
+    fake_leave(d);
+    free(sums);
+    return 1;
 }
 
 #define COLUMN_QUADS ((size_t)256)

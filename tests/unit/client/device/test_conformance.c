@@ -27,6 +27,16 @@ conformance_conforms(ps_device *d, size_t row)
     ps_device_close(d);
 }
 
+static size_t
+conformance_row(const char *name)
+{
+    size_t row = 0;
+
+    while (strcmp(conformance_name(row), name) != 0)
+        row++;
+    return row;
+}
+
 START_TEST(the_cpu_conforms)
 {
     conformance_conforms(open_cpu(), (size_t)_i);
@@ -54,6 +64,13 @@ END_TEST
 START_TEST(the_kernels_of_the_cuda_module_conform_in_bfloat16)
 {
     conformance_conforms(open_fake_in(PS_PRECISION_BFLOAT16), (size_t)_i);
+}
+END_TEST
+
+/* Device 1 of the fake module has a library for convolutions. */
+START_TEST(convolutions_by_a_library_conform)
+{
+    conformance_conforms(open_fake_number("cuda:1", (enum ps_precision)_i), conformance_row("conv2d"));
 }
 END_TEST
 
@@ -251,6 +268,7 @@ make_suite(void)
     tcase_add_loop_test(tc, the_kernels_conform_where_memory_is_enough_for_more_at_once, 0, rows);
     tcase_add_loop_test(tc, the_kernels_of_the_cuda_module_conform_in_tf32, 0, rows);
     tcase_add_loop_test(tc, the_kernels_of_the_cuda_module_conform_in_bfloat16, 0, rows);
+    tcase_add_loop_test(tc, convolutions_by_a_library_conform, 0, PS_PRECISION_BFLOAT16 + 1);
     tcase_add_loop_test(tc, products_are_in_the_precision_that_was_asked_for, 0, PS_PRECISION_BFLOAT16 + 1);
     tcase_add_loop_test(tc, a_gpu_conforms_where_there_is_one, 0, rows);
     tcase_add_loop_test(tc, the_table_notices_every_result_that_is_a_little_off, 0, rows);
