@@ -16,8 +16,8 @@ struct network_batches {
     size_t slot;    /* the one that is computed with */
     bool here;      /* and it arrived as the next one */
 
-    struct ps_batch next;               /* of ps_network_prefetch() */
-    bool noted, arrived;                /* it is to be sent; it lies in the other slot */
+    struct ps_batch next, sent; /* of ps_network_prefetch(), to be sent; what lies in the other slot */
+    bool has_next, has_sent;
     void *staged_input, *staged_wanted; /* host memory; NULL until a batch needs it */
 };
 

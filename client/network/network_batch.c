@@ -52,9 +52,9 @@ network_batch_input(ps_network *n, const struct ps_batch *b)
 
     if (ps_device_is_host(n->device))
         return batch_input(n, b);
-    s->here = s->arrived && batch_same(n, b, &s->next);
+    s->here = s->has_sent && batch_same(n, b, &s->sent);
     if (s->here) {
-        s->arrived = false;
+        s->has_sent = false;
         s->slot = 1 - s->slot;
     } else {
         device_send(n->device, s->input[s->slot], batch_input(n, b), batch_input_size(n, b->rows));
@@ -95,12 +95,13 @@ network_batch_send_next(ps_network *n)
     struct network_batches *s = &n->batches;
     size_t other = 1 - s->slot;
 
-    if (!s->noted)
+    if (!s->has_next)
         return;
     batch_send(n, s->input[other], batch_input(n, &s->next), s->staged_input, batch_input_size(n, s->next.rows));
     batch_send(n, s->wanted[other], batch_wanted(n, &s->next), s->staged_wanted, batch_wanted_size(n, s->next.rows));
-    s->noted = false;
-    s->arrived = true;
+    s->sent = s->next;
+    s->has_sent = true;
+    s->has_next = false;
 }
 
 static enum ps_err
@@ -159,7 +160,6 @@ ps_network_prefetch(ps_network *network, const struct ps_batch *batch, struct ps
     if (!batch_is_staging(n, batch) && (err = alloc_staged(n, error)) != PS_OK)
         return err;
     n->batches.next = *batch;
-    n->batches.noted = true;
-    n->batches.arrived = false;
+    n->batches.has_next = true;
     return PS_OK;
 }

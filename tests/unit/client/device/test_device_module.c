@@ -495,6 +495,16 @@ START_TEST(a_batch_that_was_prefetched_is_sent_with_the_one_before_and_once)
     same_gradients(there, here);
     ck_assert_uint_eq(copied_by_gradient(there, &b), once); /* it is sent again: it may have changed */
     same_gradients(there, here);
+    ck_assert_int_eq(ps_network_prefetch(there, &b, NULL), PS_OK);
+    ck_assert_uint_eq(copied_by_gradient(there, &a), once + bytes);
+    for (int step = 0; step < 3;
+         step++) { /* as in a loop: the next one is noted before the one that is there is used */
+        ck_assert_int_eq(ps_network_prefetch(there, step % 2 == 0 ? &a : &b, NULL), PS_OK);
+        ck_assert_uint_eq(copied_by_gradient(there, step % 2 == 0 ? &b : &a), once);
+        ck_assert_int_eq(ps_network_gradient(here, step % 2 == 0 ? &b : &a, 0.1f, 5, NULL, NULL), PS_OK);
+        same_gradients(there, here);
+    }
+    ck_assert_uint_eq(copied_by_gradient(there, &a), once - bytes);
     ck_assert_uint_eq(copied_by_gradient(there, &a), once);
     ck_assert_int_eq(ps_network_gradient(here, &a, 0.1f, 5, NULL, NULL), PS_OK);
     same_gradients(there, here);
