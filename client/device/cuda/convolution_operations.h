@@ -34,11 +34,16 @@ convolution_scratch_of(PS_MODULE_DEVICE, const struct ps_module_conv2d *c)
     return s;
 }
 
+/* Elements of a patch from which on a library is as fast with the same bits every time as products of patches are, for
+ * gradients: measured with cuDNN 9 on an H100. Forward it always is. */
+#define CONVOLUTION_DATA_MIN   128
+#define CONVOLUTION_FILTER_MIN 256
+
 /* bfloat16 has factors of 16 bits, which are made of patches. A window that is a pixel is a product as it is. */
 static int
-convolution_may(PS_MODULE_DEVICE, const struct ps_module_conv2d *c)
+convolution_may(PS_MODULE_DEVICE, const struct ps_module_conv2d *c, size_t least)
 {
-    return d->precision != PS_MODULE_BFLOAT16 && c->at_once != 0;
+    return d->precision != PS_MODULE_BFLOAT16 && c->at_once != 0 && c->y.window * c->x.window * c->in >= least;
 }
 
 /* False: not done. */
@@ -48,7 +53,7 @@ convolution_forward(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d
 {
     struct convolution_scratch s = convolution_scratch_of(d, c);
 
-    if (!convolution_may(d, c) || s.size == 0)
+    if (!convolution_may(d, c, 1) || s.size == 0)
         return 0;
     RUN_ELEMENTS(d, transpose, s.window * c->out, c->out, s.window, w, s.filters);
     if (!run_convolution(d, CONVOLUTION_FORWARD, rows, c, x, s.filters, y, s.workspace, s.size))
@@ -65,7 +70,7 @@ convolution_data(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d *c
 {
     struct convolution_scratch s = convolution_scratch_of(d, c);
 
-    if (!convolution_may(d, c) || s.size == 0)
+    if (!convolution_may(d, c, CONVOLUTION_DATA_MIN) || s.size == 0)
         return 0;
     RUN_ELEMENTS(d, transpose, s.window * c->out, c->out, s.window, w, s.filters);
     return run_convolution(d, CONVOLUTION_DATA, rows, c, dy, s.filters, dx, s.workspace, s.size);
@@ -77,7 +82,7 @@ convolution_filter(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d 
 {
     struct convolution_scratch s = convolution_scratch_of(d, c);
 
-    if (!convolution_may(d, c) || s.size == 0 ||
+    if (!convolution_may(d, c, CONVOLUTION_FILTER_MIN) || s.size == 0 ||
         !run_convolution(d, CONVOLUTION_FILTER, rows, c, x, dy, s.filters, s.workspace, s.size))
         return 0;
     RUN_ELEMENTS(d, transpose, s.window * c->out, s.window, c->out, s.filters, dw);

@@ -169,6 +169,13 @@ patches_of(PS_MODULE_DEVICE, const struct ps_module_conv2d *c, float *workspace)
     return p;
 }
 
+/* Whether four channels are moved at once between images and patches. */
+static int
+patches_by_fours(const struct ps_module_conv2d *c, const void *images, const void *memory)
+{
+    return c->in % 4 == 0 && ((uintptr_t)images | (uintptr_t)memory) % 16 == 0;
+}
+
 /* How many of `left` windows come next. */
 static size_t
 some_windows(const struct patches *p, size_t left)
@@ -187,7 +194,10 @@ patches_at(PS_MODULE_DEVICE, const struct ps_module_conv2d *c, const struct patc
 
     if (p->at_once == 0)
         return x + first * c->in;
-    RUN_ELEMENTS(d, gather, n * p->floats, *c, first / windows, first % windows, n, x, p->memory);
+    if (patches_by_fours(c, x, p->memory))
+        RUN_ELEMENTS(d, gather4, n * p->floats / 4, *c, first / windows, first % windows, n, x, p->memory);
+    else
+        RUN_ELEMENTS(d, gather, n * p->floats, *c, first / windows, first % windows, n, x, p->memory);
     return p->memory;
 }
 
@@ -212,12 +222,16 @@ input_gradient(PS_MODULE_DEVICE, const struct ps_module_conv2d *c, const struct 
                const float *w, const float *dy, float *dx)
 {
     size_t windows = c->y.out * c->x.out, image = first / windows, last = (first + n - 1) / windows;
+    size_t elements = (last - image + 1) * c->y.size * c->x.size * c->in;
     float *to = p->at_once == 0 ? dx + first * c->in : p->memory;
 
     products_multiply(d, 0, 1, n, p->floats, c->out, dy + first * c->out, w, 0, to);
-    if (p->at_once != 0)
-        RUN_ELEMENTS(d, scatter, (last - image + 1) * c->y.size * c->x.size * c->in, *c, image, first % windows, n, to,
-                     dx);
+    if (p->at_once == 0)
+        return;
+    if (patches_by_fours(c, dx, to))
+        RUN_ELEMENTS(d, scatter4, elements / 4, *c, image, first % windows, n, to, dx);
+    else
+        RUN_ELEMENTS(d, scatter, elements, *c, image, first % windows, n, to, dx);
 }
 
 /* What a library does not do. dx, dw: NULL where it did. */

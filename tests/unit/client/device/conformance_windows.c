@@ -122,6 +122,7 @@ conform_conv2d(struct conformance *c)
         {5, {6, 6, 4, 7, 1, 1, 1, 1, PS_PAD_VALID}},   {5, {6, 7, 3, 2, 1, 1, 2, 2, PS_PAD_SAME}},
         {2, {3, 4, 2, 2, 7, 6, 1, 1, PS_PAD_SAME}},    {2, {10, 9, 2, 3, 2, 2, 3, 4, PS_PAD_VALID}},
         {33, {12, 13, 3, 2, 3, 3, 1, 1, PS_PAD_SAME}}, {7, {20, 1, 5, 6, 4, 1, 2, 1, PS_PAD_SAME}},
+        {2, {7, 6, 20, 4, 3, 3, 1, 1, PS_PAD_SAME}},   {2, {5, 6, 32, 3, 3, 3, 2, 2, PS_PAD_VALID}},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
