@@ -52,16 +52,42 @@ client_check_vars(const ps_client *c, size_t n, ps_var *const vars[], struct ps_
     return err;
 }
 
-bool
-client_looks_first(const ps_client *c, size_t n, ps_var *const vars[], const struct ps_push_options *options)
+const struct ps_compress *
+client_push_compress(const ps_client *c, const struct ps_push_options *options)
 {
-    const struct ps_compress *how =
-        options != NULL && options->compress != NULL ? options->compress : &c->options.compress;
+    return options != NULL && options->compress != NULL ? options->compress : &c->options.compress;
+}
+
+bool
+client_clips(size_t n, ps_var *const vars[], const struct ps_push_options *options)
+{
     bool clips = false;
 
     for (size_t i = 0; i < n; i++)
         clips |= vars[i]->core->spec.optimizer.clip.kind == PS_CLIP_GIVEN_NORM;
-    return how->kind != PS_COMPRESS_NONE || (clips && !(options != NULL && options->norm > 0));
+    return clips && !(options != NULL && options->norm > 0);
+}
+
+bool
+client_looks_first(const ps_client *c, size_t n, ps_var *const vars[], const struct ps_push_options *options)
+{
+    return client_push_compress(c, options)->kind != PS_COMPRESS_NONE || client_clips(n, vars, options);
+}
+
+uint64_t
+client_blocks(const ps_var *var)
+{
+    return var->core->layout.blocks;
+}
+
+uint32_t
+client_block_len(const ps_var *var, uint64_t block)
+{
+    uint64_t first;
+    uint32_t len;
+
+    var_block_range(var->core, block, &first, &len);
+    return len;
 }
 
 /* Options of blocking forms: 0 stands for the client's default, which a wait calls -1. */
@@ -133,6 +159,25 @@ push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grad
         return err;
     if ((list = core_vars(c, n, vars, &err, error)) != NULL)
         err = call_held_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
+    else
+        call_free(handle);
+    client_leave(c);
+    return err;
+}
+
+enum ps_err
+client_push_encoded_start(ps_client *c, size_t n, ps_var *const vars[], const struct client_encoded *encoded,
+                          const struct ps_push_options *options, ps_op **op, struct ps_error *error)
+{
+    struct core_encoded those = {encoded->data, encoded->offset, encoded->note, encoded->arg};
+    struct core_var **list;
+    struct ps_op *handle;
+    enum ps_err err;
+
+    if ((handle = call_begin(c, "push", op, &err, error)) == NULL)
+        return err;
+    if ((list = core_vars(c, n, vars, &err, error)) != NULL)
+        err = call_held_started(handle, core_push_encoded(c->core, n, list, &those, options, &handle->core, error), op);
     else
         call_free(handle);
     client_leave(c);

@@ -56,6 +56,7 @@
 
 #define DEVICE_OP_MEMBER(name, ...) void (*name)(ps_device * d, __VA_ARGS__);
 
+struct device_codec_kind;
 struct device_optimizer_kind;
 struct device_team_kind;
 
@@ -91,6 +92,7 @@ struct device_ops {
     void (*copy_out)(ps_device *d, void *to_staging, const void *from, size_t size);
     enum ps_err (*copied)(ps_device *d, struct ps_error *e);
 
+    const struct device_codec_kind *codec;         /* device_codec.h; NULL: none */
     const struct device_optimizer_kind *optimizer; /* device_optimizer.h */
     const struct device_team_kind *team;           /* device_team.h; NULL: none */
 };

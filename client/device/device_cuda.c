@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/device/device.h"
+#include "client/device/device_codec.h"
 #include "client/device/device_module.h"
 #include "client/device/device_optimizer.h"
 #include "client/device/device_team.h"
@@ -349,6 +350,21 @@ cuda_update(ps_device *d, enum ps_optimizer_kind kind, const struct optimizer_st
 static const struct device_optimizer_kind cuda_optimizer = {cuda_fill, cuda_square_sum_start, cuda_square_sum,
                                                             cuda_update};
 
+/* ---- Gradients that are encoded ---- */
+
+static_assert((int)PS_COMPRESS_FLOAT16 == PS_MODULE_CODE_FLOAT16 &&
+                  (int)PS_COMPRESS_BFLOAT16 == PS_MODULE_CODE_BFLOAT16 && (int)PS_COMPRESS_INT8 == PS_MODULE_CODE_INT8,
+              "codes must agree");
+
+static void
+cuda_encode(ps_device *d, enum ps_compress_kind kind, size_t n, size_t block, const float *gradient,
+            const float *residual, float *left, void *encoding, uint32_t *nonfinite)
+{
+    RUN(d, encode, (enum ps_module_code)kind, n, block, gradient, residual, left, encoding, nonfinite);
+}
+
+static const struct device_codec_kind cuda_codec = {cuda_encode};
+
 /* ---- Gangs ---- */
 
 struct cuda_gang {
@@ -546,6 +562,7 @@ static const struct device_ops cuda_ops = {
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .copied = cuda_copied,
+    .codec = &cuda_codec,
     .optimizer = &cuda_optimizer,
     .team = &cuda_team,
 };

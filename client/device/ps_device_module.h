@@ -82,6 +82,10 @@ struct ps_module_step {
     uint64_t own[6];
 };
 
+/* Gradients that are encoded: the kinds of struct ps_compress by their numbers on the wire. */
+enum ps_module_code { PS_MODULE_CODE_FLOAT16 = 1, PS_MODULE_CODE_BFLOAT16 = 2, PS_MODULE_CODE_INT8 = 3 };
+#define PS_MODULE_INT8_RUN 256 /* elements that share a scale */
+
 #define PS_MODULE_SLOTS_MAX 3
 
 #define PS_MODULE_DEVICE struct ps_module_device *d
@@ -201,6 +205,16 @@ struct ps_device_module {
     /* How many of a: [n] equal those of b, and the sum of losses: [n], in double. Likewise. */
     void (*tally_start)(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *b, const float *losses);
     enum ps_module_result (*tally_end)(PS_MODULE_DEVICE, size_t *count, double *loss, struct ps_module_text *why);
+
+    /* ---- Gradients that are encoded ---- */
+
+    /* gradient + residual as codec_encode_apart() of libpsclient encodes it, to the same bits; left becomes what the
+     * encoding leaves out. It is an encoding of each `block` elements, a multiple of 4, and one of those that are left,
+     * which lie one behind the other: 2 n bytes, or for INT8 a float32 scale for each run and n bytes behind them, the
+     * last filled up with zeros to 4 bytes. nonfinite: a word of the device's memory that becomes 1 where a gradient is
+     * not finite, and else stays. */
+    void (*encode)(PS_MODULE_DEVICE, enum ps_module_code code, size_t n, size_t block, const float *gradient,
+                   const float *residual, float *left, void *out, uint32_t *nonfinite);
 
     /* ---- Replicas on several devices, of one process ---- */
 

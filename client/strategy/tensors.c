@@ -3,6 +3,8 @@
  *     push    device ──copy──► staging ──► one push for each piece, the last first, as backward passes leave them
  *     pull    one for each piece, the first piece first ──► staging ──copy──► device
  *
+ * A compressed push is made whole: a device that encodes (tensor_codec.h) does so first, and the encodings are copied.
+ *
  * While a piece is copied the one before it is on the network; a pull's pieces are all requested at once, and each is
  * copied when it has arrived. Where device memory is host memory there is one piece and nothing to copy. */
 #include "client/include/psclient/ps_tensors.h"
@@ -11,7 +13,9 @@
 #include <string.h>
 
 #include "client/api/client_internal.h"
+#include "client/device/device_codec.h"
 #include "client/device/device_staging.h"
+#include "client/strategy/tensor_codec.h"
 #include "common/core/base/base.h"
 #include "common/system/now.h"
 
@@ -29,6 +33,8 @@ struct tensor_flight {
     size_t landed;  /* pull: whose values are on the device */
 };
 
+#define ON_NO_WAY (-1)
+
 struct ps_tensors {
     ps_client *client;
     ps_device *device;
@@ -41,7 +47,9 @@ struct ps_tensors {
     float **values, **gradients;
     void *staging;
 
-    bool *on_way;     /* [n]: this gradient is on its way to the host, or there */
+    struct tensor_codec *codec; /* NULL: nothing was encoded on the device yet */
+    int *on_way;      /* [n]: as what this gradient is on its way to the host, or there: of enum ps_compress_kind;
+                         ON_NO_WAY: it is not */
     bool sent;        /* copies to the device may still read values */
     bool overlaid;    /* the pull under way leaves out blocks */
     float *const *to; /* [n]: its tensors */
@@ -134,6 +142,7 @@ ps_tensors_new(ps_client *client, ps_device *device, size_t n, ps_var *const var
     t->n = n;
     if ((err = tensors_allocate(t, error)) == PS_OK) {
         memcpy(t->vars, vars, n * sizeof(*vars));
+        ps_tensors_forget(t);
         tensors_cut(t, o->piece == 0 ? PIECE_USUAL : o->piece);
         err = t->is_host ? PS_OK : tensors_alloc_staging(t, o->values, error);
     }
@@ -158,6 +167,7 @@ ps_tensors_free(ps_tensors *tensors)
     if (!t->is_host) {
         finished = ps_device_finish(t->device, NULL); /* no copy reads or writes host memory any more */
         (void)finished;
+        tensor_codec_free(t->codec);
         ps_device_free_host(t->device, t->staging);
     }
     free(t->vars);
@@ -205,6 +215,7 @@ void
 ps_tensors_push_cancel(ps_tensors *tensors)
 {
     give_up(&tensors->push);
+    tensor_codec_settle(tensors->codec);
 }
 
 void
@@ -229,14 +240,23 @@ check_start(const ps_tensors *t, const struct tensor_flight *f, const void *tens
 
 /* ---- Push ---- */
 
+/* kind: NONE, or what the device encodes. */
 static enum ps_err
-tensors_fetch_start(ps_tensors *t, size_t i, const float *grad, struct ps_error *e)
+tensors_fetch_start(ps_tensors *t, size_t i, enum ps_compress_kind kind, const float *grad, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
-    if (!t->on_way[i])
+    if (t->on_way[i] == (int)kind)
+        return PS_OK;
+    if (t->on_way[i] != ON_NO_WAY) /* both would be written to one place */
+        err = device_fetched(t->device, e);
+    t->on_way[i] = ON_NO_WAY;
+    if (err == PS_OK && kind == PS_COMPRESS_NONE)
         err = device_fetch(t->device, t->gradients[i], grad, bytes_of(t, i), e);
-    t->on_way[i] = err == PS_OK;
+    else if (err == PS_OK)
+        err = tensor_codec_encode(t->codec, i, kind, grad, e);
+    if (err == PS_OK)
+        t->on_way[i] = (int)kind;
     return err;
 }
 
@@ -246,7 +266,7 @@ fetch_piece(ps_tensors *t, const struct tensor_piece *p, const float *const grad
     enum ps_err err = PS_OK;
 
     for (size_t i = p->first + p->n; err == PS_OK && i-- > p->first;)
-        err = tensors_fetch_start(t, i, grads[i], e);
+        err = tensors_fetch_start(t, i, PS_COMPRESS_NONE, grads[i], e);
     return err;
 }
 
@@ -281,6 +301,55 @@ push_whole(ps_tensors *t, const float *const grads[], const struct ps_push_optio
     return err == PS_OK ? push_piece(t, &all, (const float *const *)t->gradients, options, e) : err;
 }
 
+/* As what a push's gradients leave the device: NONE where that does not encode so, or the host needs them to find their
+ * norm. */
+static enum ps_compress_kind
+tensors_kind(const ps_tensors *t, const struct ps_push_options *options)
+{
+    enum ps_compress_kind kind = client_push_compress(t->client, options)->kind;
+
+    return device_encodes(t->device, kind) && !client_clips(t->n, t->vars, options) ? kind : PS_COMPRESS_NONE;
+}
+
+static enum ps_err
+make_codec(ps_tensors *t, struct ps_error *e)
+{
+    return t->codec != NULL ? PS_OK : tensor_codec_new(t->device, t->n, t->vars, t->gradients, &t->codec, e);
+}
+
+/* All of them, encoded. */
+static enum ps_err
+fetch_encoded(ps_tensors *t, enum ps_compress_kind kind, const float *const grads[], struct ps_error *e)
+{
+    enum ps_err err = make_codec(t, e);
+
+    for (size_t i = t->n; err == PS_OK && i-- > 0;)
+        err = tensors_fetch_start(t, i, kind, grads[i], e);
+    if ((err = tensors_fetch_done(t, err, e)) != PS_OK)
+        return err;
+    for (size_t i = 0; i < t->n; i++)
+        if (!tensor_codec_finite(t->codec, i))
+            return ps_fail(e, PS_ERR_NONFINITE,
+                           "push: the gradient for variable '%.64s' holds NaN or Inf, and cannot be compressed",
+                           ps_var_name(t->vars[i]));
+    return PS_OK;
+}
+
+static enum ps_err
+push_encoded(ps_tensors *t, enum ps_compress_kind kind, const float *const grads[],
+             const struct ps_push_options *options, struct ps_error *e)
+{
+    struct tensor_flight *f = &t->push;
+    enum ps_err err = fetch_encoded(t, kind, grads, e);
+
+    if (err == PS_OK)
+        err = client_push_encoded_start(t->client, t->n, t->vars, tensor_codec_push(t->codec), options,
+                                        &f->op[f->started], e);
+    if (err == PS_OK)
+        f->started++;
+    return err;
+}
+
 /* The copy of a piece begins when that before it is complete, and goes on while that is handed to the network. */
 static enum ps_err
 push_pieces(ps_tensors *t, const float *const grads[], const struct ps_push_options *options, struct ps_error *e)
@@ -302,6 +371,7 @@ ps_tensors_push_start(ps_tensors *tensors, const float *const grads[], const str
 {
     ps_tensors *t = tensors;
     struct ps_push_options o = {0};
+    enum ps_compress_kind kind;
     enum ps_err err;
 
     if ((err = check_start(t, &t->push, grads, "push", error)) != PS_OK)
@@ -311,13 +381,15 @@ ps_tensors_push_start(ps_tensors *tensors, const float *const grads[], const str
     if (options != NULL)
         o = *options;
     o.flags &= ~(unsigned)PS_PUSH_COPY; /* it is one */
-    if (t->pieces == 1 || client_looks_first(t->client, t->n, t->vars, &o))
+    if ((kind = tensors_kind(t, &o)) != PS_COMPRESS_NONE)
+        err = push_encoded(t, kind, grads, &o, error);
+    else if (t->pieces == 1 || client_looks_first(t->client, t->n, t->vars, &o))
         err = push_whole(t, grads, &o, error);
     else
         err = push_pieces(t, grads, &o, error);
     ps_tensors_forget(t);
     if (err != PS_OK)
-        give_up(&t->push);
+        ps_tensors_push_cancel(t);
     return err;
 }
 
@@ -363,7 +435,7 @@ ps_tensors_push_wait(ps_tensors *tensors, int timeout_ms, struct ps_error *error
         return err;
     if (err != PS_OK)
         err = push_result(t, error);
-    give_up(&t->push);
+    ps_tensors_push_cancel(t);
     return err;
 }
 
@@ -385,20 +457,28 @@ ps_tensors_push(ps_tensors *tensors, const float *const grads[], const struct ps
 enum ps_err
 ps_tensors_ready(ps_tensors *tensors, size_t i, const float *grad, struct ps_error *error)
 {
+    enum ps_compress_kind kind;
+    enum ps_err err;
+
     if (i >= tensors->n || grad == NULL)
         return ps_fail(error, PS_ERR_INVALID, "gradient %zu of %zu is not there, or NULL", i, tensors->n);
     if (tensors->push.started > 0)
         return ps_fail(error, PS_ERR_INVALID, "a push of these tensors is under way: wait for it first");
     if (tensors->is_host)
         return PS_OK;
-    tensors->on_way[i] = false;
-    return tensors_fetch_start(tensors, i, grad, error);
+    kind = tensors_kind(tensors, NULL);
+    if (kind != PS_COMPRESS_NONE && (err = make_codec(tensors, error)) != PS_OK)
+        return err;
+    if (tensors->on_way[i] == (int)kind)
+        tensors->on_way[i] = ON_NO_WAY; /* again, in the same place, after the first */
+    return tensors_fetch_start(tensors, i, kind, grad, error);
 }
 
 void
 ps_tensors_forget(ps_tensors *tensors)
 {
-    memset(tensors->on_way, 0, tensors->n * sizeof *tensors->on_way);
+    for (size_t i = 0; i < tensors->n; i++)
+        tensors->on_way[i] = ON_NO_WAY;
 }
 
 /* ---- Pull ---- */

@@ -180,7 +180,12 @@ static const struct {
 } ways[] = {{"adam:learning_rate=0.01", "none", VARS},
             {"momentum:learning_rate=0.1,clip=block_norm,limit=1", "none", VARS},
             {"sgd:learning_rate=0.1,clip=given_norm,limit=1", "none", 1},
-            {"sgd:learning_rate=0.1", "int8", 1}};
+            {"sgd:learning_rate=0.1", "int8", 1},
+            {"adam:learning_rate=0.01", "int8", 1},
+            {"adam:learning_rate=0.01", "float16", 1},
+            {"momentum:learning_rate=0.1", "bfloat16", 1},
+            {"sgd:learning_rate=0.1", "top_k:0.05", 1},
+            {"sgd:learning_rate=0.1,clip=given_norm,limit=1", "int8", 1}};
 
 /* Three steps with host memory in one job, with device memory in another: each in its turn of start and wait. */
 static void
@@ -232,6 +237,84 @@ START_TEST(device_memory_has_the_bits_of_host_memory)
 
     compare_with_host(device_names[_i % 2], (size_t)_i / 2 % ARRAY_LEN(ways), pieces[(size_t)(_i * 2 / 3) % 3],
                       _i % 3 == 0);
+}
+END_TEST
+
+/* ---- Compressed pushes ---- */
+
+static const char *const kinds[] = {"float16", "bfloat16", "int8"};
+
+/* What is on its way to the host is the encoding: half of the gradients, or about a quarter. */
+START_TEST(a_compressed_push_leaves_the_device_encoded)
+{
+    static const unsigned long percent[] = {52, 52, 28};
+    struct ps_client_options o = {.mode = PS_ASYNC};
+    struct floats g = random_gradients();
+    unsigned long model = 0, before;
+    struct tensors_worker w;
+
+    FINE(ps_compress_parse(kinds[_i], &o.compress, &error));
+    w = tensors_start("train", "cuda", "sgd:learning_rate=1", 0, &o);
+    for (size_t i = 0; i < VARS; i++)
+        model += sizes[i] * sizeof(float);
+    tensors_upload(&w, w.gradients, &g);
+    before = fake_copied();
+    FINE(ps_tensors_push(w.tensors, tensors_grads(&w), NULL, &error));
+    ck_assert_uint_le((fake_copied() - before) * 100, model * percent[_i]);
+    for (size_t i = VARS; i-- > 0;)
+        FINE(ps_tensors_ready(w.tensors, i, w.gradients[i], &error));
+    before = fake_copied();
+    FINE(ps_tensors_push(w.tensors, tensors_grads(&w), NULL, &error));
+    ck_assert_uint_eq(fake_copied() - before, 0); /* all were ready */
+    floats_free(&g);
+    tensors_stop(&w);
+}
+END_TEST
+
+/* Pushes of one pull: shards drop the third and those after it as too old. */
+static int
+push_round(struct tensors_worker *w, const struct floats g[], int pushes, struct floats *values)
+{
+    int dropped = 0;
+
+    FINE(ps_tensors_pull(w->tensors, w->values, NULL, &error));
+    for (int i = 0; i < pushes; i++) {
+        enum ps_err err;
+
+        tensors_upload(w, w->gradients, &g[i]);
+        err = ps_tensors_push(w->tensors, tensors_grads(w), NULL, &error);
+        ck_assert_int_eq(err, i < 2 ? PS_OK : PS_ERR_STALE);
+        dropped += err == PS_ERR_STALE;
+    }
+    FINE(ps_client_pull(w->client, VARS, w->vars, values->of, NULL, &error));
+    return dropped;
+}
+
+/* Of a job whose third and fourth pushes are dropped and one in which they are not made, the next ones have the same
+ * bits: what earlier ones left out is there, and nothing else. */
+START_TEST(a_push_that_is_dropped_leaves_what_was_left_out_as_it_was)
+{
+    struct ps_client_options o = {.mode = PS_ASYNC, .age = PS_AGE_CUTOFF, .age_parameter = 1};
+    struct floats g[4], values = floats_new(), others = floats_new();
+    struct tensors_worker w, other;
+
+    for (size_t i = 0; i < ARRAY_LEN(g); i++)
+        g[i] = random_gradients();
+    FINE(ps_compress_parse(kinds[_i], &o.compress, &error));
+    w = tensors_start("dropped", "cuda", "sgd:learning_rate=0.1", 0, &o);
+    other = tensors_start("whole", "cuda", "sgd:learning_rate=0.1", 0, &o);
+    for (int round = 0; round < 3; round++) {
+        ck_assert_int_eq(push_round(&w, g, 4, &values), 2);
+        ck_assert_int_eq(push_round(&other, g, 2, &others), 0);
+        for (size_t i = 0; i < VARS; i++)
+            ck_assert_mem_eq(values.of[i], others.of[i], sizes[i] * sizeof(float));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(g); i++)
+        floats_free(&g[i]);
+    floats_free(&values);
+    floats_free(&others);
+    tensors_stop(&w);
+    tensors_stop(&other);
 }
 END_TEST
 
@@ -657,7 +740,9 @@ make_suite(void)
 
     tcase_add_checked_fixture(tc, tensors_setup, tensors_teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, device_memory_has_the_bits_of_host_memory, 0, 16);
+    tcase_add_loop_test(tc, device_memory_has_the_bits_of_host_memory, 0, 2 * (int)ARRAY_LEN(ways));
+    tcase_add_loop_test(tc, a_compressed_push_leaves_the_device_encoded, 0, (int)ARRAY_LEN(kinds));
+    tcase_add_loop_test(tc, a_push_that_is_dropped_leaves_what_was_left_out_as_it_was, 0, (int)ARRAY_LEN(kinds));
     tcase_add_test(tc, small_neighbours_share_a_piece);
     tcase_add_loop_test(tc, gradients_that_are_ready_leave_the_device_early, 0, 2);
     tcase_add_test(tc, values_pass_through_memory_of_the_callers);

@@ -258,6 +258,22 @@ enum ps_err core_pull(struct core *c, size_t n, struct core_var *const vars[], f
 enum ps_err core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[],
                       float *const out[], const struct ps_push_options *options, struct core_op **op,
                       struct ps_error *e) PS_MUST_USE;
+
+/* Gradients that were encoded before, with residuals of the caller's: [n] each, as codec_encode() makes it of each
+ * block of the variable, of a kind whose encodings are as long as codec_size_max() says. Borrowed as gradients are. */
+struct core_encoded {
+    const uint8_t *const *data;  /* the encodings of the variable's blocks, in their order */
+    const size_t *const *offset; /* where that of each block begins */
+    /* That of a block is on its way, and counts unless the contrary is said later: with `counts` false, the residual is
+     * to be as if it had never been made. Not called of blocks that were given up before, nor after core_op_free(). */
+    void (*note)(void *arg, size_t var, uint64_t block, bool counts);
+    void *arg;
+};
+
+/* A push of such. options: as above, with a norm where a variable is clipped by it. */
+enum ps_err core_push_encoded(struct core *c, size_t n, struct core_var *const vars[],
+                              const struct core_encoded *encoded, const struct ps_push_options *options,
+                              struct core_op **op, struct ps_error *e) PS_MUST_USE;
 enum ps_err core_tick(struct core *c, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 /* Of the step under way; they count with its tick. */
 enum ps_err core_set_metrics(struct core *c, size_t n, const double *values, struct ps_error *e) PS_MUST_USE;

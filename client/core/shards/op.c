@@ -92,6 +92,7 @@ op_new(struct core *c, enum op_kind kind)
     op->answered = false;
     op->want = op->durable = false;
     op->compress.kind = PS_COMPRESS_NONE;
+    op->encoded.note = NULL;
     op->with_norm = op->with_cursor = false;
     op->norm = 0;
     op->variables = 0;

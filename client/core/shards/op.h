@@ -58,6 +58,7 @@ struct core_op {
     float **out;                    /* pull, push and pull */
     bool answered;                  /* some of its requests are */
     struct ps_compress compress;    /* how a push's gradients travel */
+    struct core_encoded encoded;    /* a push of what the caller has encoded; zeroed: of gradients */
     bool want;                      /* a push that wants values */
     bool durable;                   /* a push that is done when it is on disk */
     float *copy;                    /* PS_PUSH_COPY */

@@ -166,6 +166,19 @@ push_compress(const struct core *c, const struct ps_push_options *options)
     return options != NULL && options->compress != NULL ? options->compress : &c->config.compress;
 }
 
+/* op: checked, with room. */
+static void
+fill_push(struct core *c, struct core_op *op, size_t n, struct core_var *const vars[],
+          const struct ps_push_options *options, double norm)
+{
+    op->n = n;
+    op->compress = *push_compress(c, options);
+    op->durable = c->config.durable || (options != NULL && (options->flags & PS_PUSH_DURABLE) != 0);
+    memcpy(op->vars, vars, n * sizeof(*vars));
+    op->with_norm = norm >= 0;
+    op->norm = norm;
+}
+
 enum ps_err
 core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[], float *const out[],
           const struct ps_push_options *options, struct core_op **op_out, struct ps_error *e)
@@ -189,20 +202,43 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a push");
     if (op_reserve(op, n, c->config.shards) != PS_OK)
         return op_undo(c, op, e, "push");
-    op->n = n;
+    fill_push(c, op, n, vars, options, norm);
     op->want = out != NULL;
-    op->compress = *how;
-    op->durable = c->config.durable || (flags & PS_PUSH_DURABLE) != 0;
-    memcpy(op->vars, vars, n * sizeof(*vars));
     memcpy(op->grads, grads, n * sizeof(*grads));
     if (out != NULL)
         memcpy(op->out, out, n * sizeof(*out));
-    op->with_norm = norm >= 0;
-    op->norm = norm;
     if ((flags & PS_PUSH_COPY) != 0 && (err = copy_grads(c, op, e)) != PS_OK) {
         (void)op_undo(c, op, NULL, "push");
         return err;
     }
+    if (cursor != NULL)
+        step_cursor_push(c, op);
+    *op_out = op;
+    start_on_vars(c, op);
+    return PS_OK;
+}
+
+enum ps_err
+core_push_encoded(struct core *c, size_t n, struct core_var *const vars[], const struct core_encoded *encoded,
+                  const struct ps_push_options *options, struct core_op **op_out, struct ps_error *e)
+{
+    const struct ps_cursor *cursor = options != NULL ? options->cursor : NULL;
+    const float *const *data = (const float *const *)(const void *)encoded->data;
+    struct core_op *op;
+    enum ps_err err;
+
+    if ((err = op_may_train(c, e)) != PS_OK || (err = check_push(n, vars, data, NULL, options, e)) != PS_OK ||
+        (err = codec_check(push_compress(c, options), e)) != PS_OK || (err = step_cursor_check(c, cursor, e)) != PS_OK)
+        return err;
+    step_cursor_give(c, cursor);
+    if ((op = op_new(c, OP_PUSH)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to start a push");
+    if (op_reserve(op, n, c->config.shards) != PS_OK)
+        return op_undo(c, op, e, "push");
+    fill_push(c, op, n, vars, options, options != NULL && options->norm > 0 ? options->norm : -1);
+    op->encoded = *encoded;
+    memcpy(op->grads, data, n * sizeof(*data));
+    op->encoded.data = (const uint8_t *const *)(const void *)op->grads;
     if (cursor != NULL)
         step_cursor_push(c, op);
     *op_out = op;

@@ -2,6 +2,7 @@
 #include "client/core/shards/residual.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/core/shards/shard_link.h"
 #include "common/core/codec/codec.h"
@@ -41,6 +42,17 @@ residual_reserve(struct request_pools *pools, struct shard_link *l, struct reque
     return request_pool_encoding(pools, size, &p->encoding);
 }
 
+/* Of a block that its caller has encoded: a copy, as any encoding of a request. */
+static size_t
+residual_take(const struct core_op *op, const struct walk_block *b, uint8_t *out)
+{
+    size_t size = codec_size_max(&op->compress, b->len);
+
+    memcpy(out, op->encoded.data[b->var] + op->encoded.offset[b->var][b->block], size);
+    op->encoded.note(op->encoded.arg, b->var, b->block, true);
+    return size;
+}
+
 void
 residual_encode(struct shard_link *l, struct request *p)
 {
@@ -50,12 +62,23 @@ residual_encode(struct shard_link *l, struct request *p)
     struct walk_block b;
 
     for (uint32_t i = 0; i < p->blocks && block_cursor_next(&walk, &at, &b); i++)
-        out += codec_encode(&p->op->compress, b.len, p->op->grads[b.var] + b.first,
-                            p->op->vars[b.var]->residual + b.first, out);
+        out += p->op->encoded.note != NULL ? residual_take(p->op, &b, out)
+                                           : codec_encode(&p->op->compress, b.len, p->op->grads[b.var] + b.first,
+                                                          p->op->vars[b.var]->residual + b.first, out);
     p->bytes = (uint64_t)(out - p->encoding.data);
 }
 
 /* ---- Taking back ---- */
+
+static void
+residual_take_back(const struct core_op *op, const struct walk_block *b, const uint8_t *encoding)
+{
+    if (op->encoded.note != NULL)
+        op->encoded.note(op->encoded.arg, b->var, b->block, false);
+    else
+        codec_undo(op->compress.kind, b->len, encoding, op->grads[b->var] + b->first,
+                   op->vars[b->var]->residual + b->first);
+}
 
 /* Answers that say for sure that a block did not count. */
 static bool
@@ -81,7 +104,7 @@ residual_note(struct shard_link *l, struct request *p, const uint32_t *codes, ui
         err = codec_measure(kind, b.len, encoding, p->bytes - (uint64_t)(encoding - p->encoding.data), &bytes, NULL);
         ps_assert(err == PS_OK); /* our own */
         if (did_not_count(codes != NULL ? codes[i] : all))
-            codec_undo(kind, b.len, encoding, p->op->grads[b.var] + b.first, p->op->vars[b.var]->residual + b.first);
+            residual_take_back(p->op, &b, encoding);
         encoding += bytes;
     }
 }

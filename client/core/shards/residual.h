@@ -12,6 +12,9 @@
  *                would be, and what was left out of earlier ones is not (residual_note, residual_undo)
  *     unknown    given up once it was sent: as if it had counted; better lost than twice
  *
+ * What the caller has encoded itself, with residuals of its own (core_push_encoded()), is copied instead, and the
+ * caller learns which blocks go and which of those do not count.
+ *
  * Requests of one block are made in the order of their pushes, so residuals are a matter of that order alone. */
 #ifndef CLIENT_CORE_SHARDS_RESIDUAL_H
 #define CLIENT_CORE_SHARDS_RESIDUAL_H

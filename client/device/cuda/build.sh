@@ -90,7 +90,7 @@ fi
 cflags=(-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -ffp-contract=off -fno-math-errno
   -I"$root" -I"$root/client/include/psclient" -I"$root/common/include/psclient" -I"$out")
 sources=(common/core/base/base.c common/core/codec/isa.c common/core/base/number.c common/core/optimizer/optimizer.c common/core/optimizer/optimizer_isa.c common/core/optimizer/optimizer_plain.c
-  common/core/optimizer/optimizer_text.c common/core/base/ps_err.c common/core/model/schedule.c common/core/base/text.c common/core/base/utf8.c common/core/base/nearest.c client/device/device.c client/device/device_ops.c client/device/device_module.c client/device/device_cuda.c
+  common/core/optimizer/optimizer_text.c common/core/base/ps_err.c common/core/model/schedule.c common/core/base/text.c common/core/base/utf8.c common/core/base/nearest.c client/device/device.c client/device/device_ops.c client/device/device_module.c client/device/device_codec.c client/device/device_cuda.c
   client/device/device_gang.c client/device/cpu/device_gang_cpu.c client/device/device_optimizer.c client/device/device_staging.c client/device/device_team.c
   client/device/window.c
   client/network/layer.c client/network/layers/*.c client/network/network.c client/network/network_batch.c client/network/network_run.c client/network/network_params.c client/network/network_text.c

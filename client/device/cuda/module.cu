@@ -592,6 +592,7 @@ fill_table(struct ps_device_module *m)
     m->square_sum_end = module_square_sum_end;
     m->tally_start = op_tally_start;
     m->tally_end = module_tally_end;
+    m->encode = op_encode;
     m->gang_open = gang_open;
     m->gang_close = gang_close;
     m->gang_sum = gang_sum;

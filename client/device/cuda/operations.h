@@ -21,6 +21,7 @@
 #ifndef CLIENT_DEVICE_CUDA_OPERATIONS_H
 #define CLIENT_DEVICE_CUDA_OPERATIONS_H
 
+#include "client/device/cuda/codecs.h"
 #include "client/device/cuda/convolution_operations.h"
 #include "client/device/cuda/elements.h"
 #include "client/device/cuda/patches.h"
@@ -585,6 +586,39 @@ tally_end(PS_MODULE_DEVICE, struct sum_tally *sum)
         return 0;
     *sum = d->answers->tally;
     return 1;
+}
+
+/* ---- Gradients that are encoded ---- */
+
+static size_t
+int8_size(size_t n)
+{
+    return int8_runs(n) * sizeof(float) + n;
+}
+
+/* Encodings of 16 bits lie one behind the other as if they were one: a block is of an even number of elements. The last
+ * four bytes, where some are no element's, are 0 at first. */
+static void
+op_encode(PS_MODULE_DEVICE, enum ps_module_code code, size_t n, size_t block, const float *gradient,
+          const float *residual, float *left, void *out, uint32_t *nonfinite)
+{
+    size_t whole = (n - 1) / block, last = n - whole * block;
+    size_t size = code == PS_MODULE_CODE_INT8 ? whole * int8_size(block) + int8_size(last) : n * sizeof(uint16_t);
+
+    if (size % 4 != 0)
+        run_zero(d, (char *)out + size / 4 * 4, 4);
+    switch (code) {
+    case PS_MODULE_CODE_FLOAT16:
+        RUN_ELEMENTS(d, float16_encode, n, gradient, residual, left, (uint16_t *)out, nonfinite);
+        break;
+    case PS_MODULE_CODE_BFLOAT16:
+        RUN_ELEMENTS(d, bfloat16_encode, n, gradient, residual, left, (uint16_t *)out, nonfinite);
+        break;
+    case PS_MODULE_CODE_INT8:
+        RUN_ROWS(d, int8_encode, whole * int8_runs(block) + int8_runs(last), n, block, int8_runs(block),
+                 int8_size(block), gradient, residual, left, (char *)out, nonfinite);
+        break;
+    }
 }
 
 static void

@@ -28,6 +28,10 @@
  *   gradients comes first: compressed, or with a variable that clips by PS_CLIP_GIVEN_NORM and no norm in its options.
  *   So a push whose start fails has pushed nothing, unless the device, the session or the memory fails between two
  *   pieces: then some blocks may be applied.
+ * - Compressed gradients of float16, bfloat16 and int8 are encoded on a device that can, a GPU, and the encodings are
+ *   copied: the same bytes. What they leave out stays on the device with the ps_tensors, in memory of about two and a
+ *   half times the tensors', which the first such push sets aside (NOMEM). Gradients whose norm is to be found, and
+ *   top_k, are encoded on the host.
  * - At most one push and one pull of a ps_tensors are under way at a time: both have their host memory.
  *
  * Parameters:

@@ -42,6 +42,7 @@
     X(nonfinite)           \
     X(norm_started)        \
     X(tally)               \
+    X(codecs)              \
     X(gang)
 /* clang-format on */
 

@@ -1,7 +1,8 @@
-/* Rows: training on the device: optimizers, gangs. */
+/* Rows: training on the device: optimizers, gradients that are encoded, gangs. */
 #include "tests/unit/client/device/conformance_kit.h"
 
 #include "client/device/device.h"
+#include "client/device/device_codec.h"
 #include "client/device/device_gang.h"
 #include "client/device/device_optimizer.h"
 
@@ -175,6 +176,105 @@ conform_tally(struct conformance *c)
         check_tally(c, lengths[k]);
         give_back(c);
     }
+}
+
+/* ---- Gradients that are encoded ---- */
+
+static float
+codec_within(float x, float most)
+{
+    return x > most ? most : x < -most ? -most : x;
+}
+
+/* The definition, an element at a time, of all but the scale. Returns what is decoded. */
+static float
+encode_one(enum ps_compress_kind kind, float e, float scale, void *out, size_t i)
+{
+    float steps;
+    uint16_t half;
+    int8_t q;
+
+    if (kind == PS_COMPRESS_INT8) {
+        steps = scale > 0 ? nearbyintf(codec_within(e / scale, 127)) : 0;
+        q = (int8_t)steps;
+        ((int8_t *)out)[i] = q;
+        return (float)q * scale;
+    }
+    half = kind == PS_COMPRESS_FLOAT16 ? half_from_float(codec_within(e, 65504)) : bfloat_from_float(e);
+    ((uint16_t *)out)[i] = half;
+    return kind == PS_COMPRESS_FLOAT16 ? half_to_float(half) : bfloat_to_float(half);
+}
+
+static void
+expect_nonfinite(struct conformance *c, const uint32_t *on, uint32_t want)
+{
+    const uint32_t *is = conformance_downloaded(c, on, sizeof *is);
+
+    if (*is != want)
+        conformance_fail(c, "gradients are said to be %sfinite", *is == 0 ? "" : "not ");
+}
+
+/* One encoding at out; returns its bytes. */
+static size_t
+encode_block(enum ps_compress_kind kind, size_t n, const float *gradient, const float *residual, float *left, void *out)
+{
+    size_t runs = kind == PS_COMPRESS_INT8 ? (n + 255) / 256 : 0;
+    float *scales = out;
+
+    for (size_t i = 0; i < n && runs > 0; i++)
+        scales[i / 256] = fmaxf(scales[i / 256], fabsf(gradient[i] + residual[i]));
+    for (size_t i = 0; i < runs; i++)
+        scales[i] /= 127;
+    for (size_t i = 0; i < n; i++) {
+        float e = gradient[i] + residual[i];
+
+        left[i] = e - encode_one(kind, e, runs > 0 ? scales[i / 256] : 0, scales + runs, i);
+    }
+    return runs > 0 ? runs * sizeof(float) + round_up(n, 4) : round_up(2 * n, 4);
+}
+
+static void
+check_codec(struct conformance *c, enum ps_compress_kind kind, size_t n, size_t block)
+{
+    size_t size = 0, most = 8 * n + 8;
+    float *gradient = conformance_floats(c, n, 3), *residual = conformance_floats(c, n, 0.1f);
+    float *left = conformance_host(c, n * sizeof *left), *left_on = nans_on(c, n), *residual_on, *gradient_on;
+    uint8_t *want = conformance_host(c, most), *out = (uint8_t *)marks_on(c, most / 4);
+    uint32_t *nonfinite = marks_on(c, 1);
+
+    if (n > 300)
+        for (size_t i = 256; i < 300; i++)
+            gradient[i] = -residual[i];
+    gradient[n / 2] = 1e5f;
+    for (size_t first = 0; first < n; first += block)
+        size +=
+            encode_block(kind, MIN(block, n - first), gradient + first, residual + first, left + first, want + size);
+    residual_on = floats_on(c, n, residual);
+    gradient_on = floats_on(c, n, gradient);
+    device_encode_clear(c->device, nonfinite);
+    device_encode(c->device, kind, n, block, gradient_on, residual_on, left_on, out, nonfinite);
+    conformance_same(c, "encoding", size, out, want);
+    conformance_same(c, "left", n * sizeof *left, left_on, left);
+    conformance_same(c, "residual", n * sizeof *left, residual_on, residual);
+    expect_nonfinite(c, nonfinite, 0);
+    gradient[n - 1] = n % 2 == 0 ? NAN : -INFINITY;
+    device_encode(c->device, kind, n, block, floats_on(c, n, gradient), residual_on, left_on, out, nonfinite);
+    device_encode(c->device, kind, n, block, gradient_on, residual_on, left_on, out, nonfinite);
+    expect_nonfinite(c, nonfinite, 1); /* it stays */
+}
+
+void
+conform_codecs(struct conformance *c)
+{
+    static const size_t lengths[] = {1, 2, 3, 255, 256, 257, 1001};
+
+    for (size_t k = 0; k < ARRAY_LEN(lengths); k++)
+        for (int kind = PS_COMPRESS_NONE + 1; kind < PS_COMPRESS_KINDS; kind++) {
+            if (device_encodes(c->device, (enum ps_compress_kind)kind))
+                for (size_t block = 16; block < 2000; block += 332)
+                    check_codec(c, (enum ps_compress_kind)kind, lengths[k], block);
+            give_back(c);
+        }
 }
 
 /* ---- Gangs ---- */

@@ -932,6 +932,7 @@ static const struct ps_device_module module = {
     .square_sum_end = fake_square_sum_end,
     .tally_start = op_tally_start,
     .tally_end = fake_tally_end,
+    .encode = op_encode,
     .gang_open = fake_gang_open,
     .gang_close = fake_gang_close,
     .gang_sum = fake_gang_sum,

@@ -467,6 +467,78 @@ START_TEST(nothing_is_lost_and_nothing_counts_twice)
 }
 END_TEST
 
+/* ---- Encoded by the caller ---- */
+
+static const struct ps_compress halves = {.kind = PS_COMPRESS_BFLOAT16};
+static int residual_noted; /* of the one block: 1, it is on its way; -1: it does not count; 0: nothing was said */
+
+static void
+residual_note_block(void *arg, size_t var, uint64_t block, bool counts)
+{
+    ck_assert(arg == &h && var == 0 && block == 0);
+    residual_noted = counts ? 1 : -1;
+}
+
+static struct core_op *
+push_encoded(uint8_t encoding[2 * LEN])
+{
+    const uint8_t *data[] = {encoding};
+    static const size_t begin[] = {0};
+    static const size_t *const offset[] = {begin};
+    struct core_encoded encoded = {data, offset, residual_note_block, &h};
+    struct ps_push_options options = {.compress = &halves};
+    struct core_op *op;
+    struct ps_error e = {0};
+
+    residual_noted = 0;
+    codec_encode(&halves, LEN, steep, NULL, encoding);
+    ck_assert_msg(core_push_encoded(h.core, 1, &w, &encoded, &options, &op, &e) == PS_OK, "%s", e.text);
+    harness_perform(&h);
+    return op;
+}
+
+START_TEST(what_the_caller_encoded_goes_as_it_is_and_keeps_no_residual_here)
+{
+    uint8_t encoding[2 * LEN] __attribute__((aligned(4)));
+    struct core_op *op = push_encoded(encoding);
+
+    memset(encoding, 0xee, sizeof encoding); /* the request has a copy */
+    expect_floats(expect_push(1), steep, "sent");
+    ck_assert_ptr_null(w->residual);
+    ck_assert_int_eq(residual_noted, 1);
+    tell_ack(&h, 0, 1, PS_OK);
+    end_op(&h, op, PS_OK);
+    ck_assert_int_eq(residual_noted, 1);
+    ck_assert_uint_eq(core_stats(h.core)->bytes_pushed, 2 * LEN);
+}
+END_TEST
+
+START_TEST(the_caller_learns_which_of_its_encodings_do_not_count)
+{
+    uint8_t encoding[2 * LEN] __attribute__((aligned(4)));
+    struct core_op *op = push_encoded(encoding);
+
+    expect_push(1);
+    tell_ack(&h, 0, 1, not_counted[_i]);
+    end_op(&h, op, not_counted[_i]);
+    ck_assert_int_eq(residual_noted, -1);
+}
+END_TEST
+
+START_TEST(an_encoding_that_was_sent_and_given_up_is_not_taken_back)
+{
+    uint8_t encoding[2 * LEN] __attribute__((aligned(4)));
+    struct core_op *op = push_encoded(encoding);
+
+    expect_push(1);
+    core_op_free(h.core, op);
+    harness_perform(&h);
+    ck_assert_int_eq(residual_noted, 1);
+    tell_ack(&h, 0, 1, PS_ERR_STALE); /* its caller has left */
+    ck_assert_int_eq(residual_noted, 1);
+}
+END_TEST
+
 static Suite *
 residual_suite(void)
 {
@@ -492,6 +564,9 @@ residual_suite(void)
     tcase_add_test(t, copied_gradient_may_change_at_once_and_is_taken_back_all_the_same);
     tcase_add_test(t, client_that_fails_takes_back_what_was_not_sent);
     tcase_add_test(t, shard_that_lost_its_data_gets_the_same_bytes_under_new_numbers);
+    tcase_add_test(t, what_the_caller_encoded_goes_as_it_is_and_keeps_no_residual_here);
+    tcase_add_loop_test(t, the_caller_learns_which_of_its_encodings_do_not_count, 0, ARRAY_LEN(not_counted));
+    tcase_add_test(t, an_encoding_that_was_sent_and_given_up_is_not_taken_back);
     tcase_add_loop_test(t, nothing_is_lost_and_nothing_counts_twice, 0, 5);
     suite_add_tcase(s, t);
     return s;
