@@ -21,9 +21,9 @@
 #ifndef CLIENT_DEVICE_CUDA_OPERATIONS_H
 #define CLIENT_DEVICE_CUDA_OPERATIONS_H
 
-#include "client/device/cuda/codecs.h"
 #include "client/device/cuda/convolution_operations.h"
 #include "client/device/cuda/elements.h"
+#include "client/device/cuda/encodings.h"
 #include "client/device/cuda/patches.h"
 #include "client/device/cuda/pieces.h"
 #include "client/device/cuda/product_operations.h"

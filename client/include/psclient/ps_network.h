@@ -24,9 +24,9 @@
  *
  * Shapes are those of one example, rank 1 to 3, channels last: [features], [positions, channels], [height, width,
  * channels]. All memory is set aside by ps_network_new(), that of a second batch by ps_network_prefetch(); a step
- * allocates nothing. The gradient depends on values,
- * batch, scale and (with dropout) seed and draw alone: n slices computed one after the other in one process have the
- * bits that n workers compute (with the same number of threads, on one instruction set).
+ * allocates nothing. The gradient depends on values, batch, scale and (with dropout) seed and draw alone: n slices
+ * computed one after the other in one process have the bits that n workers compute (with the same number of threads, on
+ * one instruction set).
  *
  * Parameters:
  *   network  from ps_network_new()

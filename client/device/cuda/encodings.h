@@ -1,7 +1,7 @@
 /* Kernels that encode gradients: floats of 16 bits, and bytes with a scale for each run, with error feedback. What
  * common/core/codec/codec.h does on the CPU, to the same bits; what is left goes to memory of its own. */
-#ifndef CLIENT_DEVICE_CUDA_CODECS_H
-#define CLIENT_DEVICE_CUDA_CODECS_H
+#ifndef CLIENT_DEVICE_CUDA_ENCODINGS_H
+#define CLIENT_DEVICE_CUDA_ENCODINGS_H
 
 #include "client/device/cuda/elements.h"
 
