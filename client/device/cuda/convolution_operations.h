@@ -35,7 +35,7 @@ convolution_scratch_of(PS_MODULE_DEVICE, const struct ps_module_conv2d *c)
 }
 
 /* Elements of a patch from which on a library is as fast with the same bits every time as products of patches are, for
- * gradients: measured with cuDNN 9 on an H100. Forward it always is. */
+ * gradients: measured with cuDNN 9 on an H100. Filters' gradients in float32 never are. Forward it always is. */
 #define CONVOLUTION_DATA_MIN   128
 #define CONVOLUTION_FILTER_MIN 256
 
@@ -82,7 +82,7 @@ convolution_filter(PS_MODULE_DEVICE, size_t rows, const struct ps_module_conv2d 
 {
     struct convolution_scratch s = convolution_scratch_of(d, c);
 
-    if (!convolution_may(d, c, CONVOLUTION_FILTER_MIN) || s.size == 0 ||
+    if (d->precision == PS_MODULE_FLOAT32 || !convolution_may(d, c, CONVOLUTION_FILTER_MIN) || s.size == 0 ||
         !run_convolution(d, CONVOLUTION_FILTER, rows, c, x, dy, s.filters, s.workspace, s.size))
         return 0;
     RUN_ELEMENTS(d, transpose, s.window * c->out, s.window, c->out, s.filters, dw);
