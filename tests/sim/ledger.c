@@ -295,15 +295,37 @@ ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint
     return (uint32_t)l->pulls_len++;
 }
 
+/* The versions that a client believes to have: the least and the greatest of a variable's blocks. When a shard came
+ * back older meanwhile it may have discarded those that it knew. */
+struct believed {
+    uint64_t lowest, highest;
+    bool is_sure, has_lowest, has_highest, has_other;
+};
+
+/* Several versions may have the same bits. */
+static void
+believed_take(struct believed *v, const struct block_state *b, uint32_t epoch, uint64_t hash)
+{
+    v->has_lowest |= ledger_block_has(b, epoch, hash, v->lowest);
+    v->has_highest |= ledger_block_has(b, epoch, hash, v->highest);
+}
+
+static const struct ledger_block_state *
+believed_find(const struct believed *v, const struct block_state *b, uint32_t epoch, uint64_t hash, uint64_t committed)
+{
+    if (v->is_sure)
+        return ledger_block_find(b, epoch, hash, v->lowest, v->highest);
+    return ledger_block_find(b, epoch, hash, committed, UINT64_MAX);
+}
+
 /* versions[b] holds what was committed when the pull began; now, those that it got. */
 static void
-check_pulled_block(struct ledger *l, struct ledger_pull_state *p, uint32_t b, const float *values, uint64_t lowest,
-                   uint64_t highest)
+check_pulled_block(struct ledger *l, struct ledger_pull_state *p, uint32_t b, const float *values, struct believed *v)
 {
     const struct block_state *block = &l->vars[p->var].blocks[b];
     uint64_t hash = ledger_hash(values, block->len);
     uint32_t epoch = p->epochs[block->shard];
-    const struct ledger_block_state *got = ledger_block_find(block, epoch, hash, lowest, highest);
+    const struct ledger_block_state *got = believed_find(v, block, epoch, hash, p->versions[b]);
 
     if (got == NULL) {
         sim_fail(l->sim,
@@ -316,6 +338,8 @@ check_pulled_block(struct ledger *l, struct ledger_pull_state *p, uint32_t b, co
                  "w%u pulled %s block %u at version %" PRIu64 ", older than version %" PRIu64
                  " that was committed when the pull began",
                  p->task, l->model->vars[p->var].name, b, got->version, p->versions[b]);
+    believed_take(v, block, epoch, hash);
+    v->has_other |= got->version < v->lowest || got->version > v->highest;
     p->versions[b] = got->version;
 }
 
@@ -366,15 +390,16 @@ ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t low
 {
     struct ledger_pull_state *p = &l->pulls[pull];
     const struct var_state *v = &l->vars[p->var];
+    struct believed believed = {
+        .lowest = lowest, .highest = highest, .is_sure = memcmp(p->epochs, l->epoch, sizeof p->epochs) == 0};
     uint64_t low = UINT64_MAX, high = 0;
 
     for (uint32_t b = 0; b < v->blocks_len && !l->sim->failed; b++) {
-        check_pulled_block(l, p, b, values + v->blocks[b].first, lowest, highest);
+        check_pulled_block(l, p, b, values + v->blocks[b].first, &believed);
         low = MIN(low, p->versions[b]);
         high = MAX(high, p->versions[b]);
     }
-    /* When a shard came back older meanwhile, the client may have discarded the versions that it knew. */
-    if ((low != lowest || high != highest) && memcmp(p->epochs, l->epoch, sizeof p->epochs) == 0)
+    if (believed.is_sure && (!believed.has_lowest || !believed.has_highest || believed.has_other))
         sim_fail(l->sim, "w%u pulled %s: versions %" PRIu64 " to %" PRIu64 ", and believes %" PRIu64 " to %" PRIu64,
                  p->task, l->model->vars[p->var].name, low, high, lowest, highest);
     p->done = true;

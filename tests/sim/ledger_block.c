@@ -128,6 +128,14 @@ ledger_block_find(const struct block_state *b, uint32_t epoch, uint64_t hash, ui
     return found;
 }
 
+bool
+ledger_block_has(const struct block_state *b, uint32_t epoch, uint64_t hash, uint64_t version)
+{
+    const struct ledger_block_state *found = ledger_block_find(b, epoch, hash, version, version);
+
+    return found != NULL && found->version == version;
+}
+
 const char *
 ledger_block_name(const struct ledger *l, const struct block_state *b)
 {

@@ -254,6 +254,9 @@ bool ledger_block_came(const struct block_state *b, uint64_t number);
 void ledger_block_note_came(struct block_state *b, uint64_t number);
 bool ledger_block_lost(const struct block_state *b, uint64_t number); /* counted, and then the shard came back older */
 
+/* One with this hash and version. */
+bool ledger_block_has(const struct block_state *b, uint32_t epoch, uint64_t hash, uint64_t version);
+
 /* A committed state with this hash that was not gone before this epoch: one whose version is from lowest to highest if
  * there is one, for a step that is smaller than a weight's last bit leaves a short block as it was. */
 const struct ledger_block_state *ledger_block_find(const struct block_state *b, uint32_t epoch, uint64_t hash,

@@ -62,6 +62,9 @@ static const struct run_options found[] = {
     /* a disk failed between a power loss' planning and its strike, and with it the record of a worker that had left for
      * good: a defect of the simulator */
     {.seed = 501980, .mode = RUN_MIXED, .faults = FAULTS_CRASHES},
+    /* a block of one weight had the bits of an older version again, and a restore came before the pull was over: a
+     * defect of the ledger */
+    {.seed = 1795776072627, .mode = RUN_SYNC, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)
