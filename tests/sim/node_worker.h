@@ -142,6 +142,7 @@ struct node_worker {
     float *older[MODEL_VARS_MAX];                /* for LIE_STALE_PULL */
     bool joined_before;                          /* in this round */
     bool defined;                                /* this process has said what it trains */
+    bool resumed;                                /* it has its place in the data */
     uint64_t start_clock, start_round, start_at; /* of the first process that did (check_start()) */
     bool pinged;                                 /* all shards, before it leaves */
     bool stays;                                  /* it does not leave yet */

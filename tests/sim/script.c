@@ -107,8 +107,8 @@ on_joining(struct node_worker *w)
     check_start(w);
     w->life = ledger_join(w->ledger, w->task, w->round, w->incarnation, core_clock(w->core));
     w->joined_before = true;
+    w->resumed = false;
     sim_trace(w->sim, "w%u joined at clock %" PRIu64, w->task, core_clock(w->core));
-    resume_data(w);
     script_enter(w, WORKER_DECLARING);
     return true;
 }
@@ -124,6 +124,9 @@ on_declaring(struct node_worker *w)
         script_start_define(w, false);
         return false;
     }
+    if (!w->resumed) /* its definition may have begun a round */
+        resume_data(w);
+    w->resumed = true;
     for (uint32_t v = 0; v < w->model->vars_len; v++)
         missing += !w->declared[v];
     if (missing == 0) {

@@ -65,6 +65,8 @@ static const struct run_options found[] = {
     /* a block of one weight had the bits of an older version again, and a restore came before the pull was over: a
      * defect of the ledger */
     {.seed = 1795776072627, .mode = RUN_SYNC, .faults = FAULTS_ALL},
+    /* a worker that was taken along into a new round had its old place in the data there, and new metrics */
+    {.seed = 30004388, .mode = RUN_MIXED, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)

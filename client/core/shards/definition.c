@@ -156,7 +156,8 @@ definition_again(struct core *c, struct shard_link *l)
 
 /* ---- The answer ---- */
 
-/* All shards learn of the round by ticks, as when this worker joined. */
+/* All shards learn of the round by ticks, as when this worker joined. Shard 0, too: an answer that was lost has changed
+ * nothing there. */
 static void
 definition_begin_round(struct core *c, struct shard_link *l, const Psd__Defined *m)
 {
@@ -165,7 +166,7 @@ definition_begin_round(struct core *c, struct shard_link *l, const Psd__Defined 
     l->round = m->round;
     l->cursor = (struct ps_cursor){0};
     l->begins = step_begins_of(m->begins, l->clock);
-    if (resync_finish_join(c) == PS_OK)
+    if (resync_finish_join(c, true) == PS_OK)
         return;
     core_error_set(c, l, &e, PS_ERR_NOMEM, "no memory to begin a round");
     core_fail(c, &e);
@@ -195,7 +196,7 @@ definition_taken(struct core *c, struct shard_link *l)
     }
     if (asked && !p->given_up)
         definition_keep(c, p->op);
-    if (m->round > l->round && c->joined)
+    if (m->round > c->round && c->joined)
         definition_begin_round(c, l, m);
     if (c->fatal.code == PS_OK)
         inbox_answered(c, l, p, NULL);

@@ -474,7 +474,7 @@ resync_settle(struct core *c, struct shard_link *l, const Psd__Welcome *w)
 }
 
 enum ps_err
-resync_finish_join(struct core *c)
+resync_finish_join(struct core *c, bool all)
 {
     uint64_t clock = 0, round = 0;
     struct request *p;
@@ -491,7 +491,7 @@ resync_finish_join(struct core *c)
         struct shard_link *l = &c->links[i];
 
         l->ticked = l->clock;
-        if (l->clock == clock && l->round == round && !own_metrics_behind(c, l))
+        if (!all && l->clock == clock && l->round == round && !own_metrics_behind(c, l))
             continue;
         if ((p = request_new_own(c, REQUEST_TICK)) == NULL)
             return PS_ERR_NOMEM;

@@ -14,6 +14,7 @@
 #ifndef CLIENT_CORE_SHARDS_RESYNC_H
 #define CLIENT_CORE_SHARDS_RESYNC_H
 
+#include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 
@@ -25,7 +26,7 @@ struct shard_link;
 enum ps_err resync_settle(struct core *c, struct shard_link *l, const Psd__Welcome *w) PS_MUST_USE;
 
 /* When every shard has welcomed this incarnation, the worker is joined: its clock and round are the highest that any of
- * them gave it. */
-enum ps_err resync_finish_join(struct core *c) PS_MUST_USE;
+ * them gave it. all: every shard gets a tick, not only those that know less. */
+enum ps_err resync_finish_join(struct core *c, bool all) PS_MUST_USE;
 
 #endif

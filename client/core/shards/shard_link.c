@@ -343,7 +343,7 @@ shard_link_welcomed(struct core *c, struct shard_link *l, const Psd__Welcome *w)
         core_error_set(c, l, &e, PS_OK, "connected again");
         core_emit_event(c, &e);
     }
-    if (!c->joined && resync_finish_join(c) != PS_OK)
+    if (!c->joined && resync_finish_join(c, false) != PS_OK)
         shard_link_no_memory(c, l);
 }
 

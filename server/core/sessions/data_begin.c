@@ -15,7 +15,7 @@ data_begin_others(const struct session *session)
     if (job_begins_together(session->job))
         return least;
     SESSION_EACH (session->job, x) {
-        if (x == session || x->state != SESSION_LIVE || x->round != session->round)
+        if (x == session || x->state != SESSION_LIVE || x->known_round != session->round)
             continue;
         if (data_cursor_none(x->steps.at))
             return x->steps.at;
@@ -25,10 +25,16 @@ data_begin_others(const struct session *session)
     return least;
 }
 
+struct data_begin
+data_begin_now(const struct session *session)
+{
+    return (struct data_begin){.clock = session->clock, .others = data_begin_others(session)};
+}
+
 void
 data_begin_joined(struct session *session)
 {
-    session->begin = (struct data_begin){.clock = session->clock, .others = data_begin_others(session)};
+    session->begin = data_begin_now(session);
 }
 
 Psd__Begins *

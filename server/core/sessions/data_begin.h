@@ -15,7 +15,10 @@ struct data_begin {
                                   them had none, or the job waits for all to join (job_begins_together()) */
 };
 
-/* The session joins its round, at its clock, for the first time. */
+/* If the session joined its round now. */
+struct data_begin data_begin_now(const struct session *session);
+
+/* It joins it, at its clock, for the first time. */
 void data_begin_joined(struct session *session);
 
 /* The message, and the parts that it points to. */

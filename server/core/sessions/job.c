@@ -273,7 +273,8 @@ job_joined(const struct job *job, uint32_t task)
 }
 
 /* A live worker is at the end of the old round, and its goodbye will be of that. But a worker that joined after
- * another's goodbye is about to do the same as that other one, which comes again. */
+ * another's goodbye is about to do the same as that other one, which comes again. Its data stays that of the old round
+ * until it knows. */
 static void
 take_along(struct shard *s, struct session *session, uint64_t round)
 {
@@ -305,10 +306,14 @@ job_begin_round(struct shard *s, struct job *job, uint64_t round)
 void
 job_enter_round(struct shard *s, struct session *session, uint64_t round)
 {
+    bool was_along = round == session->round;
+
     job_begin_round(s, session->job, round);
-    session->round = round;
+    session->round = session->known_round = round;
     data_steps_reset(s, session);
     session->begin = (struct data_begin){0}; /* the shard that began the round says where */
+    if (was_along)
+        data_begin_joined(session);
     session->metrics = (struct worker_metrics){0};
     turn_mark_session(s, session);
 }

@@ -113,7 +113,7 @@ const struct session *job_joined(const struct job *job, uint32_t task);
  * late takes part. */
 void job_begin_round(struct shard *s, struct job *job, uint64_t round);
 
-/* The worker is in this round from now on, and its data begins anew. */
+/* The worker is in this round from now on, or was taken along into it and knows it now: its data begins anew. */
 void job_enter_round(struct shard *s, struct session *session, uint64_t round);
 
 /* Sums of the metrics (worker_metrics.h) of the sessions of its newest round, in the order of tasks, so that the same

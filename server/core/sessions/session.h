@@ -41,12 +41,13 @@ struct session {
 
     /* Where it stands: clock.h. */
     uint64_t clock, held_clock, joined_past;
-    uint32_t rank;  /* clock_heap.h's */
-    uint64_t round; /* that it is in */
-    bool late;      /* it joined when another had finished that round */
-    bool evicted;   /* it lapsed by an eviction: its old incarnation is FENCED */
-    bool defined;   /* it has said what it trains, as its job's definition has it */
-    bool dropped;   /* it lapsed because variables of its job were dropped: its old incarnation is DROPPED */
+    uint32_t rank;        /* clock_heap.h's */
+    uint64_t round;       /* that it is in */
+    uint64_t known_round; /* the same, or the one before: its worker does not know yet that it was taken along */
+    bool late;            /* it joined when another had finished that round */
+    bool evicted;         /* it lapsed by an eviction: its old incarnation is FENCED */
+    bool defined;         /* it has said what it trains, as its job's definition has it */
+    bool dropped;         /* it lapsed because variables of its job were dropped: its old incarnation is DROPPED */
 
     /* Its messages: sequence.h. */
     uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;

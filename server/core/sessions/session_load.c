@@ -40,8 +40,9 @@ session_load_row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t 
 
     return row != NULL && job != NULL && task < WIRE_WORKERS_MAX &&
            (task >= job->room || job->sessions[task] == NULL) && row->state < SESSION_STATES &&
-           row->round <= job->round && row->n_odd_seq <= SHARD_OUTCOMES_MAX && row->n_odd_seq == row->n_odd_code &&
-           row->ahead.len <= WIRE_SURVIVED_MAX && (row->metrics == NULL || row->metrics->n_value <= WIRE_METRICS_MAX);
+           row->round <= job->round && row->rounds_behind <= row->round && row->n_odd_seq <= SHARD_OUTCOMES_MAX &&
+           row->n_odd_seq == row->n_odd_code && row->ahead.len <= WIRE_SURVIVED_MAX &&
+           (row->metrics == NULL || row->metrics->n_value <= WIRE_METRICS_MAX);
 }
 
 /* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,
@@ -69,6 +70,7 @@ session_load_row(struct shard *s, struct session *session, const Psd__SessionRow
     session->held_clock = row->held;
     session->joined_past = row->joined_past;
     session->round = row->round;
+    session->known_round = row->round - row->rounds_behind;
     session->late = row->late;
     session->evicted = row->evicted;
     session->defined = row->defined;

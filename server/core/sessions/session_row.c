@@ -42,6 +42,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.held = session->held_clock;
     row.joined_past = session->joined_past;
     row.round = session->round;
+    row.rounds_behind = session->round - session->known_round;
     row.late = session->late;
     row.evicted = session->evicted && !MUTATION(EVICTION_NOT_KEPT);
     row.defined = session->defined;

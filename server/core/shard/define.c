@@ -136,8 +136,10 @@ define_take(struct shard *s, struct connection *c, uint64_t request, const Psd__
     Psd__Defined answer = PSD__DEFINED__INIT;
     struct session *session = c->session;
     struct data_begin_message begin;
+    struct data_begin begins;
     struct ps_error e;
     enum ps_err err;
+    bool anew; /* it was taken along, and its data can begin with that round's */
 
     if (s->config.shard != 0)
         err = ps_fail(&e, PS_ERR_INVALID, "the definition of a job is kept by shard 0");
@@ -152,7 +154,9 @@ define_take(struct shard *s, struct connection *c, uint64_t request, const Psd__
         turn_mark_session(s, session);
         session_row_to_redo(s, session);
     }
-    answer.round = session->round;
-    answer.begins = data_begin_message(&session->begin, &begin);
+    anew = session->known_round != session->round && session->pushes == 0 && !m->again;
+    begins = anew ? data_begin_now(session) : session->begin;
+    answer.round = anew ? session->round : session->known_round;
+    answer.begins = data_begin_message(&begins, &begin);
     actions_send(s, c, MSG_DEFINED, request, &answer.base);
 }

@@ -164,17 +164,17 @@ static void
 hello_install(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello, bool rejoins)
 {
     struct job *job = session->job;
-    bool again = rejoins && session->round == job->round && !begins_round(session);
+    bool again = rejoins && session->known_round == job->round && !begins_round(session);
 
     if (begins_round(session)) {
         metric_names_clear(&job->metric_names);
         job_begin_round(s, job, job->round + 1);
     }
-    if (session->round != job->round) {
+    if (session->known_round != job->round) {
         data_steps_reset(s, session);
         session->metrics = (struct worker_metrics){0};
     }
-    session->round = job->round;
+    session->round = session->known_round = job->round;
     session->late = job->finished > 0;
     session->evicted = session->defined = session->dropped = false;
     session->incarnation = hello->incarnation;
@@ -339,7 +339,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.last_seq = session->last_seq;
         m.clock = session->clock;
         m.slowest_clock = session->job->slowest;
-        m.round = session->round;
+        m.round = session->known_round;
         m.restored = session->job->restored != NULL ? session->job->restored : m.restored;
         m.restored_boot = session->job->restored_boot;
         m.pushes = session->pushes;

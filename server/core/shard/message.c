@@ -232,11 +232,11 @@ is_new(struct shard *s, struct connection *c, uint64_t seq, uint64_t request)
     }
 }
 
-/* The worker knows from another shard that a new round has begun. */
+/* The worker knows that a new round has begun: from another shard, or from this one's DEFINED. */
 static void
 take_round(struct shard *s, struct session *session, uint64_t round)
 {
-    if (round > session->round && round <= CLOCK_MAX)
+    if (round > session->known_round && round >= session->round && round <= CLOCK_MAX)
         job_enter_round(s, session, round);
 }
 

@@ -28,7 +28,7 @@ struct sync_step_entry {
     struct pending *pending;      /* push that is answered, or NULL: none any more */
     float *gradient;              /* NULL: dropped, or still in the receive buffer */
     struct data_cursor_span span; /* of its push's data */
-    uint64_t round;               /* of its session then */
+    uint64_t round;               /* known_round of its session then */
     bool dropped;                 /* for its age: it counts as come, but not in the mean */
 };
 

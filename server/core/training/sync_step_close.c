@@ -112,7 +112,7 @@ sync_step_count_data(struct shard *s, const struct sync_step *g, const struct bl
         const struct sync_step_entry *entry = &g->entries[i];
         struct session *session = g->variable->job->sessions[entry->task];
 
-        if (entry->dropped || data_cursor_none(entry->span.end) || session->round != entry->round)
+        if (entry->dropped || data_cursor_none(entry->span.end) || session->known_round != entry->round)
             continue;
         data_steps_count(s, session, &entry->span, ref);
         if (g->durable)

@@ -102,7 +102,7 @@ sync_step_push_join(struct shard *s, struct event_context *ctx, struct pending *
         entry->pending = p;
         entry->index = index;
         entry->span = p->span;
-        entry->round = p->session->round;
+        entry->round = p->session->known_round;
     }
     closes = !g->due && sync_step_complete(g);
     if (!entry->dropped && !(closes && scale == 1) &&

@@ -222,6 +222,107 @@ START_TEST(a_worker_that_trains_begins_no_round)
 }
 END_TEST
 
+/* Worker 1 was lost at 0:40 of its data, comes again when worker 0 has finished, and this one comes, too: both are in
+ * round 1. It is on connection 3. */
+static const struct session *
+define_takes_along(void)
+{
+    const struct session *session;
+
+    define_joins(1, 0);
+    define_joins(2, 1);
+    kit_tick_at(&k, 2, 1, 1, 40);
+    kit_close(&k, 2);
+    kit_turn(&k);
+    kit_pass(&k, 60000);
+    kit_goodbye(&k, 1, true);
+    kit_turn(&k);
+    define_joins(3, 1);
+    session = k.shard->jobs_by_id[1]->sessions[1];
+    ck_assert_uint_eq(session->round, 0);
+    define_joins(4, 0);
+    ck_assert_uint_eq(session->round, 1);
+    return session;
+}
+
+/* A tick to the clock that it has says that it knows this round. */
+static void
+define_knows_round(uint64_t conn, uint64_t seq, uint64_t round)
+{
+    Psd__Tick m = PSD__TICK__INIT;
+
+    m.seq = seq;
+    m.round = round;
+    m.clock = k.shard->jobs_by_id[1]->sessions[1]->clock;
+    kit_frame(&k, conn, MSG_TICK, 900, &m.base, NULL, 0);
+    kit_ack(&k, conn, seq, PS_OK);
+}
+
+/* Its place in the data is of the round before, and stays so until it knows of the new one: whatever is killed
+ * meanwhile, and however often DEFINED says so. */
+START_TEST(data_of_a_worker_that_is_taken_along_begins_anew_when_it_knows)
+{
+    const struct session *session = define_takes_along();
+    struct kit_answer *a;
+
+    ck_assert_uint_eq(session->steps.at.position, 40);
+    kit_crash(&k);
+    for (uint64_t conn = 5; conn < 7; conn++) {
+        kit_hello(&k, conn,
+                  &(struct kit_hello){
+                      .job = define_job(), .task = 1, .incarnation = 9000 + define_incarnation - 1, .resume = true});
+        a = kit_expect(&k, conn, MSG_WELCOME);
+        ck_assert_uint_eq(a->msg.u.welcome->round, 0);
+        ck_assert_uint_eq(a->msg.u.welcome->cursor->position, 40);
+        kit_answer_free(a);
+        define_send(conn, FIELDS("batch=8"), false);
+        a = kit_expect(&k, conn, MSG_DEFINED);
+        ck_assert_uint_eq(a->msg.u.defined->round, 1);
+        ck_assert_ptr_null(a->msg.u.defined->begins->others);
+        kit_answer_free(a);
+    }
+    session = k.shard->jobs_by_id[1]->sessions[1];
+    ck_assert_uint_eq(session->steps.at.position, 40);
+    define_knows_round(6, 1, 1);
+    ck_assert(data_cursor_none(session->steps.at));
+    kit_tick_at(&k, 6, 2, session->clock + 1, 3);
+    kit_ack(&k, 6, 2, PS_OK);
+    ck_assert_uint_eq(session->steps.at.position, 3);
+    define_knows_round(6, 3, 1); /* it knew that */
+    ck_assert_uint_eq(session->steps.at.position, 3);
+}
+END_TEST
+
+START_TEST(one_that_trains_on_goes_on_in_the_data_that_it_has)
+{
+    const struct session *session = define_takes_along();
+    uint32_t var = kit_declare(&k, 3, "w", 4, PS_SGD);
+
+    kit_push_four(&k, 3, 1, session->clock, var, 1);
+    kit_drop_answers(&k, 3);
+    ck_assert_uint_eq(define_agrees(3, FIELDS("batch=8")), 0);
+    kit_tick_at(&k, 3, 2, session->clock + 1, 41);
+    kit_ack(&k, 3, 2, PS_OK);
+    ck_assert_uint_eq(session->steps.at.position, 41);
+}
+END_TEST
+
+START_TEST(the_next_process_begins_the_round_from_nowhere)
+{
+    const struct session *session = define_takes_along();
+    struct kit_answer *a;
+
+    kit_close(&k, 3);
+    kit_turn(&k);
+    kit_hello(&k, 5, &(struct kit_hello){.job = define_job(), .task = 1, .incarnation = 9900});
+    a = kit_expect(&k, 5, MSG_WELCOME);
+    ck_assert_uint_eq(a->msg.u.welcome->round, 1);
+    ck_assert_ptr_null(a->msg.u.welcome->cursor);
+    kit_answer_free(a);
+    ck_assert(data_cursor_none(session->steps.at));
+}
+END_TEST
+
 START_TEST(a_kill_forgets_nothing_and_a_power_loss_what_is_told_again)
 {
     struct power_disk disk = {0};
@@ -349,6 +450,9 @@ make_suite(void)
     tcase_add_test(tc, when_all_who_had_it_are_lost_another_begins_a_round);
     tcase_add_test(tc, a_new_round_may_have_another);
     tcase_add_loop_test(tc, a_worker_that_trains_begins_no_round, 0, 2);
+    tcase_add_test(tc, data_of_a_worker_that_is_taken_along_begins_anew_when_it_knows);
+    tcase_add_test(tc, one_that_trains_on_goes_on_in_the_data_that_it_has);
+    tcase_add_test(tc, the_next_process_begins_the_round_from_nowhere);
     tcase_add_test(tc, a_kill_forgets_nothing_and_a_power_loss_what_is_told_again);
     tcase_add_test(tc, durable_pushes_take_it_to_the_disk);
     tcase_add_test(tc, what_is_not_committed_did_not_happen);
