@@ -29,7 +29,8 @@ struct sync_step_entry {
     float *gradient;              /* NULL: dropped, or still in the receive buffer */
     struct data_cursor_span span; /* of its push's data */
     uint64_t round;               /* known_round of its session then */
-    bool dropped;                 /* for its age: it counts as come, but not in the mean */
+    /* It counts as come, but not in the mean: it is too old or, pending, of data that the block has already. */
+    bool dropped;
 };
 
 struct sync_step {

@@ -14,6 +14,10 @@ sync_step_end(struct shard *s, struct sync_step *g, bool logged, enum ps_err cod
         g->entries[i].pending = NULL;
         if (p == NULL)
             continue;
+        if (g->entries[i].dropped) { /* the block has its data already */
+            pending_block_done(s, p, g->entries[i].index, PS_OK, NULL);
+            continue;
+        }
         p->logged = p->logged || logged;
         p->unlogged = p->unlogged || !logged;
         pending_block_done(s, p, g->entries[i].index, code, text);

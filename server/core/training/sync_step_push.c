@@ -66,10 +66,10 @@ take_entry(struct shard *s, struct sync_step *g, struct pending *p, uint32_t ind
         return entry_insert(g, p->session->task);
     if (entry == NULL) { /* complete, and due */
         too_late(s, p, index, ref, PS_ERR_LATE);
-    } else if (entry->dropped) {
-        return entry; /* there is no gradient in it */
     } else if (entry->pending != NULL) {
         pending_block_done(s, p, index, PS_ERR_INVALID, "the block was pushed before at this clock");
+    } else if (entry->dropped) {
+        return entry; /* there is no gradient in it */
     } else if (!data_cursor_span_equal(&entry->span,
                                        &p->span)) { /* cut otherwise, and no worker waits for it: this one counts */
         pool_give(&s->pool, entry->gradient, block_gradient_bytes(ref));
@@ -110,6 +110,31 @@ sync_step_push_join(struct shard *s, struct event_context *ctx, struct pending *
         return;
     if (closes)
         sync_step_close(s, ctx, g, gradient);
+}
+
+/* The block has the worker's data of this push already, from a step before: nothing joins, and nobody waits for it. It
+ * is answered with the step all the same, so that it comes again should the shard be killed before. */
+static void
+sync_step_push_counted(struct shard *s, struct event_context *ctx, struct pending *p, uint32_t index,
+                       struct block_ref *ref)
+{
+    struct sync_step *g = ref->block->sync_step;
+    struct sync_step_entry *entry;
+
+    if (g == NULL && (g = sync_step_new(s, ref, p->clock)) == NULL)
+        return;
+    entry = sync_step_entry_find(g, p->session->task);
+    if (entry != NULL ? entry->pending != NULL : g->len == g->room) {
+        pending_block_done(s, p, index, PS_OK, NULL);
+        return;
+    }
+    if (entry == NULL)
+        entry = entry_insert(g, p->session->task);
+    if (entry->gradient != NULL) /* an earlier incarnation's, which this one gives later */
+        pool_give(&s->pool, entry->gradient, block_gradient_bytes(ref));
+    *entry = (struct sync_step_entry){.task = entry->task, .dropped = true, .pending = p, .index = index};
+    if (!g->due && sync_step_complete(g))
+        sync_step_close(s, ctx, g, NULL);
 }
 
 /* The scale of a gradient that joins, counted. */
@@ -163,18 +188,14 @@ sync_step_push(struct shard *s, struct event_context *ctx, struct session *sessi
         struct block_ref *ref = &ctx->blocks[i];
         const struct sync_step *g = ref->block->sync_step;
 
-        if (ref->counted) {
-            pending_block_done(s, p, i, PS_OK, NULL);
-            gradient += ref->values;
-            continue;
-        }
         if (g != NULL && g->due && m->clock > g->clock && !sync_step_close_due(s, ctx, ref->block->sync_step))
             ps_assert(false); /* there is room for every block of this push */
-        if (m->clock >= clock_of_block(job, ref->block, CLOCK_FOR_PULL)) { /* into a due sync step as well */
+        if (m->clock < clock_of_block(job, ref->block, CLOCK_FOR_PULL))
+            too_late(s, p, i, ref, ref->counted ? PS_OK : late_code(session, m->clock));
+        else if (ref->counted)
+            sync_step_push_counted(s, ctx, p, i, ref);
+        else /* into a due sync step as well */
             sync_step_push_join(s, ctx, p, i, ref, gradient, scale_of(s, session, ref, m, i));
-        } else {
-            too_late(s, p, i, ref, late_code(session, m->clock));
-        }
         gradient += ref->values;
     }
     pending_release(s, p, NULL);

@@ -169,6 +169,56 @@ START_TEST(hold_is_kept_over_a_second_crash)
 }
 END_TEST
 
+static void
+sync_step_resend_push(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g, uint64_t example)
+{
+    const float gradient[4] = {g, g, g, g};
+    const uint64_t cursor[2] = {0, example}, from[2] = {0, example - 1};
+
+    kit_push(&k, conn,
+             &(struct kit_push){.seq = seq,
+                                .clock = clock,
+                                .var = var,
+                                .gradient = gradient,
+                                .len = 4,
+                                .cursor = cursor,
+                                .cursor_from = from});
+}
+
+/* A worker that goes back to where all shards have its data gives a step anew what some blocks have counted: these take
+ * nothing of it, and the others do not wait for more of it: what that worker does next may wait for them elsewhere. */
+START_TEST(step_does_not_wait_for_data_that_its_block_has)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
+    uint32_t var = sync_step_resend_start(job);
+
+    for (uint64_t conn = 1; conn <= 2; conn++)
+        sync_step_resend_push(conn, 1, 0, var, 2, 1);
+    for (uint64_t conn = 1; conn <= 2; conn++) {
+        kit_ack(&k, conn, 1, PS_OK);
+        kit_ticked(&k, conn, 2, 1);
+    }
+    if (_i == 0) /* the other one comes first */
+        sync_step_resend_push(2, 3, 1, var, 8, 2);
+    sync_step_resend_push(1, 3, 1, var, 2, 1);
+    if (_i > 0) {
+        kit_expect_nothing(&k, 1);
+        if (_i == 2) {
+            kit_crash(&k);
+            kit_resume_all(&k, job, 2);
+        }
+        sync_step_resend_push(2, 3, 1, var, 8, 2);
+        if (_i == 2) {
+            kit_expect_nothing(&k, 2);
+            sync_step_resend_push(1, 3, 1, var, 2, 1); /* it comes again */
+        }
+    }
+    kit_ack(&k, 1, 3, PS_OK);
+    kit_ack(&k, 2, 3, PS_OK);
+    ck_assert(kit_value_four(&k, 2, var, 2) == -10);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -183,6 +233,7 @@ make_suite(void)
     tcase_add_test(tc, step_goes_on_when_a_newcomer_begins_past_it);
     tcase_add_test(tc, push_for_a_step_done_before_its_worker_came_back_is_not_said_to_count);
     tcase_add_test(tc, hold_is_kept_over_a_second_crash);
+    tcase_add_loop_test(tc, step_does_not_wait_for_data_that_its_block_has, 0, 3);
     suite_add_tcase(suite, tc);
     return suite;
 }
