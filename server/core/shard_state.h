@@ -15,12 +15,14 @@
 #include "server/core/durability/restore.h"
 #include "server/core/durability/save.h"
 #include "server/core/durability/save_request.h"
+#include "server/core/durability/save_staged.h"
 #include "server/core/journal/redo_append.h"
 #include "server/core/model/block.h"
 #include "server/core/model/declare.h"
 #include "server/core/model/declare_wait.h"
 #include "server/core/model/kind.h"
 #include "server/core/model/ordinals.h"
+#include "server/core/model/staged.h"
 #include "server/core/model/update.h"
 #include "server/core/model/variable.h"
 #include "server/core/sessions/clock.h"
@@ -37,6 +39,7 @@
 #include "server/core/shard/setting.h"
 #include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
+#include "server/core/training/assign.h"
 #include "server/core/training/barrier.h"
 #include "server/core/training/durable_acks.h"
 #include "server/core/training/event_context.h"
@@ -87,6 +90,10 @@ struct shard {
     struct drop_list drops;
     struct variable_definition *definitions; /* of variables: a hash */
     struct variable *work;                   /* to be initialized */
+    bool assigns_look;                       /* some assign may have background work; */
+    bool assigns_starved;                    /* the store had no room for it */
+    bool assigns_deciding;                   /* some assign may wait for the disk, */
+    bool assigns_unsure;                     /* and what for is not known: they were loaded */
     uint64_t data_bytes;                     /* of blocks that are there */
     uint64_t promised_bytes;                 /* of declared ones that are not */
     struct ordinals ordinals;                /* of the blocks of all variables, made or not */

@@ -313,7 +313,7 @@ static size_t
 some_frame(struct arena *arena, uint8_t *out, size_t room)
 {
     enum msg_type type = (enum msg_type)(1 + fuzz_frame_below(MSG_TYPE_MAX - 1));
-    bool payload = type == MSG_PUSH || type == MSG_DATA;
+    bool payload = type == MSG_PUSH || type == MSG_DATA || type == MSG_ASSIGN;
     uint64_t payload_len = payload ? 4 * fuzz_frame_below(fuzz_frame_below(4) == 0 ? 10000 : 20) : 0;
     ProtobufCMessage *message = some_message(arena, descriptors[type]);
     size_t len = wire_size(message), total = len + payload_len + frame_pad(payload_len);

@@ -250,6 +250,8 @@ replay_piece(void *arg, const struct store_key *key, struct span piece)
     struct shard_world *w = arg;
     struct ps_error e;
 
+    if (key->generation > STORE_GENERATION_REDO)
+        return false;
     ps_assert(key->generation == STORE_GENERATION_REDO);
     ps_assert(shard_replay_piece(w->shard, piece, &e) == PS_OK);
     return true;

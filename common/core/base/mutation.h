@@ -82,7 +82,12 @@
     X(SUMS_NOT_KEPT,        "metrics are gone with the next start")                                                    \
     X(SUMS_NOT_LOGGED,      "durable pushes survive power loss, and the metrics of their steps do not")                \
     /* quotas */                                                                                                       \
-    X(HOLDER_NOT_KEPT,      "which token a worker's session is of is gone with the next start")
+    X(HOLDER_NOT_KEPT,      "which token a worker's session is of is gone with the next start")                        \
+    /* assigns */                                                                                                      \
+    X(ASSIGN_NOT_KEPT,      "what is known of assigns is gone with the next start")                                    \
+    X(PREPARED_GIVEN_UP,    "a shard gives up an assign that it has prepared, because its worker is gone")             \
+    X(ASSIGNS_MIXED,        "a pull takes blocks from before an assign and blocks from after it")                      \
+    X(STAGED_NOT_LOGGED,    "the values of a durable assign are not in the redo log")
 
 /* For the simulator of groups (tests/sim/group). */
 #define MUTATION_GROUP_LIST(X)                                                                                          \

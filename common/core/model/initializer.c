@@ -39,6 +39,7 @@ static const char *const names[INIT_KIND_MAX] = {
     [INIT_HE_NORMAL] = "he_normal",
     [INIT_LECUN_UNIFORM] = "lecun_uniform",
     [INIT_LECUN_NORMAL] = "lecun_normal",
+    [INIT_GIVEN] = "given",
 };
 
 const char *
@@ -136,6 +137,7 @@ make_plan(const struct initializer *init, struct fans f)
 {
     switch (init->kind) {
     case INIT_ZEROS:
+    case INIT_GIVEN:
         return (struct initializer_plan){.shape = SHAPE_CONSTANT};
     case INIT_ONES:
         return (struct initializer_plan){.shape = SHAPE_CONSTANT, .offset = 1};

@@ -25,6 +25,7 @@ enum initializer_kind {
     INIT_HE_NORMAL,
     INIT_LECUN_UNIFORM,
     INIT_LECUN_NORMAL,
+    INIT_GIVEN, /* 0 until a worker gives them (server/core/training/assign.h) */
     INIT_KIND_MAX
 };
 

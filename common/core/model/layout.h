@@ -34,10 +34,15 @@ struct block_head {
     uint32_t len;    /* weights in this block */
     uint16_t slots;  /* arrays after the weights */
     uint16_t format; /* LAYOUT_FORMAT */
-    uint64_t reserved;
-    uint32_t summed; /* in a durable store 1: sum is a checksum (value_sum.h); in the live one 0, and sum 0 */
-    uint32_t sum;
+    uint32_t assign; /* number of the newest assign of the job that is in it; 0: none is */
+    uint32_t flags;  /* BLOCK_GIVEN, BLOCK_SUMMED */
+    float rate;      /* of a value that waits (server/core/model/staged.h): the learning rate when it came; else 0 */
+    uint32_t sum;    /* with BLOCK_SUMMED a checksum (value_sum.h); else 0 */
 };
+
+#define BLOCK_GIVEN  1u /* a variable whose first values workers give: these have been given */
+#define BLOCK_SUMMED 2u /* in a durable store: sum is a checksum */
+
 static_assert(sizeof(struct block_head) == 48, "weights must start on a 64-byte boundary");
 
 /* Bytes of a value of class 0 (1 page), 1 (17 pages), 2 (65 pages). */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/core/codec/half.h"
+#include "common/core/model/elementary_scalar.h"
 #include "common/core/model/power.h"
 #include "common/core/model/schedule.h"
 #include "common/core/optimizer/optimizer_isa.h"
@@ -238,6 +239,15 @@ optimizer_start(const struct ps_optimizer *o, size_t n, const struct optimizer_a
         for (size_t i = 0; i < n; i++)
             to->slot[k][i] = value;
     }
+}
+
+void
+optimizer_follow(const struct ps_optimizer *o, size_t n, const struct optimizer_arrays *arrays)
+{
+    const struct optimizer_row *row = optimizer_row(o->kind);
+
+    if (row->follow != NULL)
+        row->follow(o, n, arrays);
 }
 
 double

@@ -85,6 +85,10 @@ uint32_t optimizer_slots(const struct ps_optimizer *o);
 /* Values of slots before the first update. to: weights are left alone. */
 void optimizer_start(const struct ps_optimizer *o, size_t n, const struct optimizer_arrays *to);
 
+/* Weights were put there by other means than an update: slots from which the rule computes the weights (FTRL's) are
+ * made to agree with them; others are left alone. */
+void optimizer_follow(const struct ps_optimizer *o, size_t n, const struct optimizer_arrays *arrays);
+
 /* The learning rate of that update, by the schedule. */
 double optimizer_rate(const struct ps_optimizer *o, const struct optimizer_when *when);
 

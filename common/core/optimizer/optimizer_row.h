@@ -36,6 +36,8 @@ struct optimizer_row {
     uint32_t (*slots)(const struct ps_optimizer *o);                        /* NULL: as many as OPTIMIZER_SLOTS says */
     float (*slot_start)(const struct ps_optimizer *o, uint32_t slot);       /* first value; NULL: 0 */
     enum ps_err (*check)(const struct ps_optimizer *o, struct ps_error *e); /* of parameters together; NULL: none */
+    /* See optimizer_follow(); NULL: weights do not follow from slots. */
+    void (*follow)(const struct ps_optimizer *o, size_t n, const struct optimizer_arrays *arrays);
     bool own_l2;     /* l2 belongs to the rule and is not added to the gradient */
     bool fixed_rate; /* takes no schedule */
 };

@@ -66,9 +66,11 @@
     X(EVICT,           33, evict,           Evict,          "evict",           BARE,    REQUEST, CHECK, OBSERVER, ANSWER, ADMIN, EVICTED)         \
     X(EVICTED,         34, evicted,         Evicted,        "evicted",         BARE,    REQUEST, CHECK, SHARD,    CLOSE,  NONE,  NONE)            \
     X(DEFINE,          35, define,          Define,         "define",          BARE,    REQUEST, CHECK, WORKER,   ANSWER, TRAIN, DEFINED)         \
-    X(DEFINED,         36, defined,         Defined,        "defined",         BARE,    REQUEST, FREE,  SHARD,    CLOSE,  NONE,  NONE)\
+    X(DEFINED,         36, defined,         Defined,        "defined",         BARE,    REQUEST, FREE,  SHARD,    CLOSE,  NONE,  NONE)            \
     X(DROP,            37, drop,            Drop,           "drop",            BARE,    REQUEST, CHECK, OBSERVER, ANSWER, ADMIN, DROPPED)         \
-    X(DROPPED,         38, dropped,         Dropped,        "dropped",         BARE,    REQUEST, FREE,  SHARD,    CLOSE,  NONE,  NONE)
+    X(DROPPED,         38, dropped,         Dropped,        "dropped",         BARE,    REQUEST, FREE,  SHARD,    CLOSE,  NONE,  NONE)            \
+    X(ASSIGN,          39, assign,          Assign,         "assign",          PAYLOAD, REQUEST, CHECK, WORKER,   ANSWER, TRAIN, ASSIGNED)        \
+    X(ASSIGNED,        40, assigned,        Assigned,       "assigned",        BARE,    REQUEST, FREE,  SHARD,    CLOSE,  NONE,  NONE)
 /* clang-format on */
 
 enum msg_type {

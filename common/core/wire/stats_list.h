@@ -75,7 +75,11 @@
       FIRST(PUSHED, "psd_pushed_bytes_total", "Bytes of gradients that were applied."), NULL)                         \
     X(pulled_bytes, PAGE, BYTES, "bytes pulled",                                                                      \
       "weights that were sent, 4 bytes a value",                                                                      \
-      FIRST(PULLED, "psd_pulled_bytes_total", "Bytes of weights that were sent."), NULL)
+      FIRST(PULLED, "psd_pulled_bytes_total", "Bytes of weights that were sent."), NULL)                              \
+    X(assigns, PAGE, COUNT, "assigns done",                                                                           \
+      "values that workers gave for variables with ps_client_assign(), or as their first ones: each counts once "     \
+      "on every shard",                                                                                               \
+      FIRST(ASSIGNS, "psd_assigns_total", "Assigns that are done."), NULL)
 
 #define STATS_WORKERS(X)                                                                                              \
     X(lease_lapses, PAGE, TROUBLE, "leases lapsed",                                                                   \

@@ -479,3 +479,25 @@ wire_check_define(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     TRY(rule_within(e, "the number of define.field", d->n_field, 1, WIRE_FIELDS_MAX));
     return wire_fields_check(d->n_field, d->field, e);
 }
+
+/* ---- Assigns ---- */
+
+/* BEGIN is answered with the number that the other steps have; GIVE_UP may come before that. Blocks come with STAGE
+ * alone. */
+enum ps_err
+wire_check_assign(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    const Psd__Assign *a = msg->u.assign;
+    bool stages = a->step == PSD__ASSIGN_STEP__STAGE;
+    bool numbered = a->step != PSD__ASSIGN_STEP__BEGIN && a->step != PSD__ASSIGN_STEP__GIVE_UP;
+
+    (void)arena;
+    TRY(rule_known(e, "assign.step", (int)a->step, PSD__ASSIGN_STEP__GIVE_UP + 1));
+    TRY(rule_within(e, "assign.attempt", a->attempt, 1, UINT64_MAX));
+    TRY(rule_within(e, "assign.number", a->number, numbered, WIRE_ASSIGN_MAX));
+    TRY(rule_within(e, "assign.committed", a->committed, 0, WIRE_ASSIGN_MAX));
+    TRY(rule_within(e, "the number of assign.var", a->n_var, stages, stages ? WIRE_BLOCKS_MAX : 0));
+    if (!stages && msg->payload_len > 0)
+        return ps_fail(e, PS_ERR_INVALID, "assign: a payload comes with no other step than STAGE");
+    return rule_parallel(e, "assign.block", a->n_block, "assign.var", a->n_var);
+}

@@ -26,6 +26,7 @@ wire_initializer(const Psd__Initializer *i)
     switch (init.kind) {
     case INIT_ZEROS:
     case INIT_ONES:
+    case INIT_GIVEN:
         return init;
     case INIT_CONSTANT:
         init.a = i->a;
@@ -152,7 +153,7 @@ put_initializer(struct text *t, const Psd__Initializer *i)
     bool first = true;
 
     text_put(t, "%s", name != NULL ? name : "unknown initializer");
-    if (init.kind == INIT_ZEROS || init.kind == INIT_ONES)
+    if (init.kind == INIT_ZEROS || init.kind == INIT_ONES || init.kind == INIT_GIVEN)
         return;
     text_put(t, "(");
     if (init.kind == INIT_CONSTANT) {

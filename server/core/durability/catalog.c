@@ -1,4 +1,5 @@
-/* Load order: jobs, variables, sessions, blocks, so that each finds the object that it belongs to. */
+/* Load order: jobs, variables, sessions, blocks, values of assigns that wait for these, so that each finds the object
+ * that it belongs to. */
 #include "server/core/durability/catalog.h"
 
 #include <stdlib.h>
@@ -57,7 +58,9 @@ catalog_load(struct shard *s, struct ps_error *e)
     if ((err = catalog_load_rows(s, e)) != PS_OK || (err = session_load_all(s, e)) != PS_OK)
         return err;
     drop_number_rows(s);
-    return catalog_load_blocks(s, e);
+    if ((err = catalog_load_blocks(s, e)) != PS_OK)
+        return err;
+    return staged_load(s, e);
 }
 
 /* A job with all that belongs to it: its waiting requests, its sessions. Its variables are freed by number. */
@@ -75,6 +78,7 @@ catalog_free_job(struct shard *s, struct job *job)
     pull_end_job(s, job, PS_OK, NULL);
     sync_step_free_all(s, job);
     barrier_free_all(s, job);
+    assign_free_waiters(job);
     for (uint32_t i = roster_next(&job->there, 0); i != ROSTER_END; i = roster_next(&job->there, i + 1))
         session_free(s, job->sessions[i]);
     job_free(job);

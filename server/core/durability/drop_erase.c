@@ -29,13 +29,15 @@ drop_erase_row(struct shard *s, enum store_table table, uint32_t id)
     return drop_erase_took(s, s->store->ops->row_erase(s->store, table, (struct span){&key, sizeof key}), false);
 }
 
-/* The variable's last block that is there, and what a save has left behind of it. */
+/* The variable's last block that is there, and what a save has left behind of it; before it, what waits for it. */
 static bool
 drop_erase_block(struct shard *s, struct variable *v)
 {
     struct block_ref ref = v->kind->nth(s, v, v->ready - 1);
     struct store_key key = block_key(&ref), other = key;
 
+    if (ref.block->staged != 0)
+        return drop_erase_took(s, staged_erase_dropped(s, &ref), true);
     other.generation ^= 1;
     if (ref.block->left) {
         if (!drop_erase_took(s, s->store->ops->erase(s->store, &other), true))

@@ -25,6 +25,8 @@ scan_piece(void *arg, const struct store_key *key, struct span value)
     struct redo_scan *scan = arg;
     uint64_t number = store_redo_number(key);
 
+    if (key->generation != STORE_GENERATION_REDO)
+        return false;
     if (scan->first == 0)
         scan->first = number;
     scan->last = number;
@@ -233,6 +235,7 @@ finish_record(struct shard *s)
     if (err == PS_OK) {
         note_sessions(s);
         durable_acks_recorded(s, s->redo.next);
+        assign_recorded(s, s->redo.next);
     }
     record_clear(s->redo.record);
     return err;

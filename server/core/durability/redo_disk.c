@@ -86,6 +86,7 @@ redo_saved(struct shard *s, uint64_t number)
     r->no_room = false;
     for (; r->marks_first < r->marks_len && r->marks[r->marks_first].next <= number; r->marks_first++)
         r->bytes -= r->marks[r->marks_first].bytes;
+    assign_on_disk(s, number);
     durable_acks_release(s, number);
 }
 
@@ -113,6 +114,8 @@ redo_not_durable(struct shard *s, const struct ps_error *why)
         actions_log(s, SHARD_LOG_ERROR, "durable pushes cannot be written code=%s reason=\"%s\"",
                     ps_err_name(why->code), why->text);
     s->redo.failure = *why;
+    assign_recorded(s, s->redo.next);
+    assign_on_disk(s, UINT64_MAX);
     durable_acks_fail(s, why);
     redo_give_up(s);
 }

@@ -174,9 +174,11 @@ checkpoint_name(const char *dir)
     return strlen(name) <= WIRE_NAME_MAX ? name : "";
 }
 
+/* Numbers of assigns are not used again; values that wait for the data as it was are given up. there NULL: the job is new. */
 static enum ps_err
 put_job(struct writer *w, const struct shard_restore *r, const struct job *there, uint32_t id)
 {
+    Psd__AssignsRow assigns = PSD__ASSIGNS_ROW__INIT;
     Psd__JobRow row = PSD__JOB_ROW__INIT;
     Psd__Bound bound = PSD__BOUND__INIT;
     Psd__Job options = *r->manifest->declared;
@@ -189,6 +191,9 @@ put_job(struct writer *w, const struct shard_restore *r, const struct job *there
     row.slowest = r->manifest->clock;
     row.round = there != NULL ? there->round : 0;
     row.workers = there != NULL ? there->workers : r->manifest->now->workers;
+    assigns.assigned = there != NULL ? there->assigns.assigned : 0;
+    assigns.begun = there != NULL ? there->assigns.begun : 0;
+    row.assigns = &assigns;
     row.age = r->manifest->now->age;
     row.bound = &bound;
     row.restored = (char *)checkpoint_name(r->dir);

@@ -65,6 +65,14 @@ save_forget(struct shard *s)
     save->say_begun = save->say_close = false;
 }
 
+/* The one that runs is over, well or not. */
+static void
+save_over(struct shard *s)
+{
+    save_staged_end(s);
+    save_forget(s);
+}
+
 /* The save failed: answer its requests. A checkpoint's failure concerns these alone. */
 static void
 save_fail(struct shard *s, enum ps_err code, const char *text)
@@ -82,14 +90,16 @@ save_fail(struct shard *s, enum ps_err code, const char *text)
         snprintf(save->stats.failure, sizeof save->stats.failure, "%s", text);
     }
     save->answering = NULL;
-    save_forget(s);
+    save_over(s);
     save_request_failed(s, list, code, text);
 }
 
 static void
-close_if_passed(struct save *save)
+close_if_passed(struct shard *s)
 {
-    if (save->passed_len + MUTATION(CLOSED_EARLY) < save->len)
+    struct save *save = &s->save;
+
+    if (save->state != SAVE_RUNNING || save->copy != NULL || save->passed_len + MUTATION(CLOSED_EARLY) < save->len || !save_staged_done(s))
         return;
     save->state = SAVE_CLOSING;
     save->passed = SAVE_PLACE_END;
@@ -129,7 +139,6 @@ say_begun(struct shard *s)
     save->say_begun = false;
     save->handed = save->passed = save_place_of(save, 0);
     save->handed_part = save->passed_part = 0;
-    close_if_passed(save);
     return PS_OK;
 }
 
@@ -173,8 +182,10 @@ save_begin(struct shard *s, struct save_request *list)
     save->handed_len = save->passed_len = 0;
     save->handed = save->passed = SAVE_PLACE_FIRST;
     save->erase = SAVE_PLACE_FIRST;
-    if (job == NULL)
+    if (job == NULL) {
         save->changed = false;
+        save_staged_begin(s);
+    }
     actions_log(s, SHARD_LOG_INFO, "%s begun blocks=%" PRIu64 " bytes=%" PRIu64, job == NULL ? "save" : "checkpoint",
                 save->len, save->bytes);
     save_prepare(s);
@@ -248,6 +259,7 @@ save_turn_ended(struct shard *s)
         save_begin(s, list);
     if (save->say_begun && (err = say_begun(s)) != PS_OK)
         save_fail(s, err, ps_strerror(err));
+    close_if_passed(s);
     if (save->say_close)
         save->say_close = !actions_save(s, SHARD_SAVE_CLOSE, NULL);
 }
@@ -309,7 +321,7 @@ save_passed(struct shard *s, uint64_t blocks)
     ps_assert(save->passed_len + blocks <= save->handed_len);
     save_place_advance(save, &save->passed_part, &save->passed, blocks);
     save->passed_len += blocks;
-    close_if_passed(save);
+    close_if_passed(s);
 }
 
 /* "block 3 of variable 'w' of job 'train'"; it may have been dropped since. */
@@ -373,7 +385,7 @@ save_done(struct shard *s, uint64_t bytes, const struct shard_verified *found)
     actions_log(s, SHARD_LOG_INFO, "save done number=%" PRIu64 " blocks=%" PRIu64 " written=%" PRIu64 " ms=%" PRIu64,
                 m.save, m.blocks, m.bytes, m.ms);
     save->answering = NULL;
-    save_forget(s);
+    save_over(s);
     save_request_done(s, list, MSG_SAVE_DONE, &m.base);
 }
 
@@ -390,7 +402,7 @@ checkpoint_done(struct shard *s, uint64_t bytes, uint64_t left_out)
                 save->len, bytes);
     save->answering = NULL;
     save_request_done(s, list, MSG_CHECKPOINT_DONE, &save->done->base);
-    save_forget(s);
+    save_over(s);
 }
 
 void

@@ -30,6 +30,8 @@
  * After a crash both keys may be there: the newer value (version, then clock) is the block, the other is erased. The
  * same goes for a turn that fails while a save runs, which goes on: what it knows of blocks is in the store.
  *
+ * Values of assigns that wait at the instant lie in the redo log behind it (save_staged.h).
+ *
  * Draining does not wait for a save, and a save not for draining: both go on until the process ends.
  *
  * A checkpoint is a save of one job into files (checkpoint.h), at a clock when asked for; one save runs at a time,
@@ -40,6 +42,7 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
+#include "server/core/durability/save_staged.h"
 #include "server/core/store/store.h"
 #include "server/core/turn/durations.h"
 #include "server/core/turn/shard_types.h"
@@ -104,6 +107,7 @@ struct save {
     uint64_t begun_ms, begun_ns, redo, redo_bytes; /* pieces of the log before this one are in it; their bytes */
     Psd__CheckpointDone *done;                     /* of a checkpoint: its instant */
     bool say_begun, say_close, say_abandoned;      /* after this turn */
+    struct save_staged staged;                     /* values that are to be logged behind its instant */
 
     /* Values left behind, by any save. */
     struct save_place erase;

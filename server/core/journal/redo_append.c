@@ -17,6 +17,12 @@ redo_room(const struct shard *s, uint64_t blocks, uint64_t pushes, uint64_t grad
     return pages * LAYOUT_PAGE;
 }
 
+bool
+redo_has_room(const struct shard *s, uint64_t room)
+{
+    return s->redo.bytes + s->redo.turn_bytes + room <= s->config.redo_bytes_max;
+}
+
 enum ps_err
 redo_check(struct shard *s, uint64_t room, struct ps_error *e)
 {
@@ -28,7 +34,7 @@ redo_check(struct shard *s, uint64_t room, struct ps_error *e)
     if (redo_failed(s))
         return ps_fail(e, r->failure.code, "shard %u takes no durable pushes now: %.400s", s->config.shard,
                        r->failure.text);
-    if (r->bytes + r->turn_bytes + room > s->config.redo_bytes_max)
+    if (!redo_has_room(s, room))
         return limit_refuse(s, LIMIT_REDO_BACKLOG, e, "no room for a durable push");
     return PS_OK;
 }
@@ -59,6 +65,15 @@ redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t 
     }
     if (!job_is_sync(ref->variable->job))
         s->redo.record->when_clock = when;
+}
+
+void
+redo_staged(struct shard *s, const struct block_ref *ref, uint64_t number, float rate, const float *values)
+{
+    struct redo_gradient g = {.data = values, .bytes = block_gradient_bytes(ref)};
+
+    if (!record_add_staged(s->redo.record, ref->variable->id, ref->number, rate, number, &g))
+        turn_fail(s, PS_ERR_NOMEM);
 }
 
 void

@@ -23,6 +23,9 @@ struct data_cursor_span;
 /* Why a durable push cannot be taken now: UNSUPPORTED, LIMIT, or the disk's error. room: it would take. */
 enum ps_err redo_check(struct shard *s, uint64_t room, struct ps_error *e) PS_MUST_USE;
 
+/* Whether what waits for the disk may be so much more. */
+bool redo_has_room(const struct shard *s, uint64_t room);
+
 /* Nothing can be written to the disk for now; s->redo.failure says why. */
 bool redo_failed(const struct shard *s);
 
@@ -48,6 +51,10 @@ bool redo_waits(const struct shard *s);
  * readable until the event ends; owned: it is a piece of the pool, and the record's from now on. */
 void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient,
                  bool owned);
+
+/* A block has this value of an assign waiting, and that learning rate with it (staged.h): [ref->values] f32, readable
+ * until the event ends. */
+void redo_staged(struct shard *s, const struct block_ref *ref, uint64_t number, float rate, const float *values);
 
 /* In the last update this worker's data counts. What it has summed up goes along where the log does not have it yet:
  * wherever its data ends in the log, the metrics of all data before are there, too. */

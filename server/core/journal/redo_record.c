@@ -8,7 +8,7 @@
 #include "server/core/turn/pool.h"
 
 /* What one of them takes at most in packed metadata, with its tags and lengths. */
-#define UPDATE_META 24                                       /* var 4, block 5, scale 4, clock 10 */
+#define UPDATE_META 34                                       /* var 4, block 5, scale 4, clock 10, assign 10 */
 #define TALLY_META  (WIRE_METRICS_MAX * sizeof(double) + 40) /* and a cursor */
 /* Six numbers of at most 11 bytes and a fixed64; a count: two cursors of 24, 4 per update, metrics. */
 #define PUSH_META     (192 + TALLY_META)
@@ -34,9 +34,9 @@ redo_record_grown_size(size_t size)
     return size == 0 ? 16 : size * 2;
 }
 
-bool
-record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
-                  const struct redo_gradient *gradient)
+static bool
+record_add_block(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock, uint64_t staged,
+                 const struct redo_gradient *gradient)
 {
     if (r->updates == r->updates_size) {
         size_t size = redo_record_grown_size(r->updates_size);
@@ -44,6 +44,7 @@ record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float sca
         if (!grow_to((void **)&r->var, size, sizeof *r->var) || !grow_to((void **)&r->block, size, sizeof *r->block) ||
             !grow_to((void **)&r->scale, size, sizeof *r->scale) ||
             !grow_to((void **)&r->clock, size, sizeof *r->clock) ||
+            !grow_to((void **)&r->staged, size, sizeof *r->staged) ||
             !grow_to((void **)&r->gradients, size, sizeof *r->gradients))
             return false;
         r->updates_size = size;
@@ -52,9 +53,25 @@ record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float sca
     r->block[r->updates] = block;
     r->scale[r->updates] = scale;
     r->clock[r->updates] = clock;
+    r->staged[r->updates] = staged;
+    r->any_staged |= staged != 0;
     r->gradients[r->updates++] = *gradient;
     r->gradient_bytes += gradient->bytes;
     return true;
+}
+
+bool
+record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
+                  const struct redo_gradient *gradient)
+{
+    return record_add_block(r, var, block, scale, clock, 0, gradient);
+}
+
+bool
+record_add_staged(struct redo_record *r, uint32_t var, uint32_t block, float rate, uint64_t number,
+                  const struct redo_gradient *values)
+{
+    return record_add_block(r, var, block, rate, 0, number, values);
 }
 
 bool
@@ -223,6 +240,8 @@ record_pack(struct redo_record *r, size_t *len)
     m.block = r->block;
     m.scale = r->scale;
     m.clock = r->clock;
+    m.n_staged = r->any_staged ? r->updates : 0;
+    m.staged = r->staged;
     m.when_clock = r->when_clock;
     m.n_drop = r->drops;
     m.drop = r->drop_list;
@@ -249,6 +268,7 @@ record_clear(struct redo_record *r)
     r->drops = false;
     r->updates = r->pushes_len = r->rows_len = r->counts_len = 0;
     r->rows_bytes = 0;
+    r->any_staged = false;
     r->when_clock = r->gradient_bytes = 0;
 }
 
@@ -262,6 +282,7 @@ record_free(struct redo_record *r)
     free(r->block);
     free(r->scale);
     free(r->clock);
+    free(r->staged);
     free(r->gradients);
     free(r->pushes);
     for (size_t i = 0; i < r->counts_size; i++)

@@ -55,6 +55,8 @@ struct redo_record {
     uint32_t *var, *block;
     float *scale;
     uint64_t *clock;
+    uint64_t *staged; /* numbers of assigns; 0: a gradient */
+    bool any_staged;
     struct redo_gradient *gradients;
     size_t updates, updates_size;
     uint64_t when_clock, gradient_bytes;
@@ -76,6 +78,9 @@ struct redo_record {
 };
 
 /* All return false when out of memory. */
+/* A value of an assign that waits, instead of a gradient. */
+bool record_add_staged(struct redo_record *r, uint32_t var, uint32_t block, float rate, uint64_t number,
+                       const struct redo_gradient *values);
 bool record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
                        const struct redo_gradient *gradient);
 bool record_add_push(struct redo_record *r, const Psd__RedoPush *push);

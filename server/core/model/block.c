@@ -128,14 +128,17 @@ not_found(const struct shard *s, const struct job *job, const struct variable *v
     if (placement_shard(v->start, block, s->config.shards) != shard)
         return ps_fail(e, PS_ERR_NOT_FOUND, "block %u of variable '%.64s' lies on shard %u, not on %u", block, v->name,
                        placement_shard(v->start, block, s->config.shards), shard);
+    if (v->ready == v->count)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "variable '%.64s' has no values on shard %u: no worker has given its first",
+                       v->name, shard);
     return ps_fail(e, PS_ERR_NOT_FOUND,
                    "variable '%.64s' is still initializing on shard %u: %" PRIu64 " of %" PRIu64 " blocks", v->name,
                    shard, v->ready, v->count);
 }
 
 enum ps_err
-block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
-           struct ps_error *e)
+block_find_made(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
+                struct ps_error *e)
 {
     struct variable *v = variable_find(s, var);
 
@@ -143,6 +146,15 @@ block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block,
         return not_found(s, job, v, var, block, e);
     ref_set(s, v, block, out);
     return PS_OK;
+}
+
+enum ps_err
+block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
+           struct ps_error *e)
+{
+    enum ps_err err = block_find_made(s, job, var, block, out, e);
+
+    return err == PS_OK && out->variable->awaits ? not_found(s, job, out->variable, var, block, e) : err;
 }
 
 static struct variable *
@@ -182,6 +194,8 @@ load_head(struct block *b, const struct block_head *head, uint8_t generation)
     b->version = head->version;
     b->clock = head->clock;
     b->generation = generation;
+    b->given = (head->flags & BLOCK_GIVEN) != 0;
+    b->assign = head->assign;
 }
 
 /* A value under the other key, too: one of them was left behind for a save. */

@@ -27,6 +27,9 @@ struct block {
     bool left;                   /* an older value is under the other key (save.h) */
     bool loaded;                 /* it was in the store at the start */
     bool calm;                   /* its last update left it OPTIMIZER_CALM; false: not known */
+    bool given;                  /* its first values were given: BLOCK_GIVEN */
+    uint8_t staged;              /* slots of its job's assigns that have a value for it in the store (staged.h) */
+    uint64_t assign;             /* number of the newest that it has taken; it takes them in their order */
 };
 
 /* A block that an event names. */
@@ -67,6 +70,10 @@ bool block_lies_here(const struct shard *s, const struct variable *v, uint64_t n
 /* Find a block that may be pulled and pushed. PS_ERR_NOT_FOUND; PS_ERR_DROPPED: its variable was. */
 enum ps_err block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
                        struct ps_error *e) PS_MUST_USE;
+
+/* The same of one that may be given its first values: they may be missing yet. */
+enum ps_err block_find_made(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
+                            struct ps_error *e) PS_MUST_USE;
 
 /* The block that was found before; asserts that it is there, though its variable may have been dropped since. */
 void block_refind(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);

@@ -149,7 +149,7 @@ declare_mismatch(const struct variable *v, const Psd__Declare *declare, struct p
 void
 declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Declare *declare)
 {
-    struct declare_waiter who = {.connection = c, .request = request};
+    struct declare_waiter who = {.connection = c, .request = request, .gives = declare->gives};
     struct job *job = c->session->job;
     struct ps_error e = {0};
     struct variable *v;
@@ -164,7 +164,7 @@ declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     }
     if (err != PS_OK) {
         actions_error(s, c, request, err, e.text);
-    } else if (v->ready == v->count) {
+    } else if (v->ready == v->count && (who.gives || !v->awaits)) {
         declare_send(s, v, &who);
     } else {
         block_want(s, v);
@@ -191,7 +191,7 @@ declare_find(struct shard *s, const struct connection *c, const Psd__Attach *att
         return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable '%.64s' in job '%.64s'", s->config.shard,
                        attach->name, attach->job);
     *out = v;
-    return v->ready == v->count || v->working
+    return v->ready == v->count || v->working /* first values may be missing */
                ? PS_OK
                : ps_fail(e, PS_ERR_NOT_FOUND,
                          "shard %u has %" PRIu64 " of %" PRIu64
@@ -209,7 +209,7 @@ declare_attach(struct shard *s, struct connection *c, uint64_t request, const Ps
 
     if ((err = declare_find(s, c, attach, &v, &e)) != PS_OK)
         actions_error(s, c, request, err, e.text);
-    else if (v->ready == v->count)
+    else if (v->ready == v->count && !v->awaits)
         declare_send(s, v, &who);
     else
         declare_wait(s, v, &who);

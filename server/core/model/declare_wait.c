@@ -15,6 +15,7 @@ declare_send(struct shard *s, const struct variable *v, const struct declare_wai
 
     m.var = v->id;
     m.created = to->created;
+    m.awaits = to->gives && v->awaits;
     if (to->attach)
         m.declare = &declare;
     actions_send(s, to->connection, MSG_DECLARED, to->request, &m.base);
@@ -87,6 +88,8 @@ declare_answer(struct shard *s, struct variable *v)
     struct declare_waiter *w, *next;
 
     DL_FOREACH_SAFE (v->waiters, w, next) {
+        if (v->awaits && !w->gives)
+            continue;
         declare_send(s, v, w);
         declare_wait_end(s, w);
     }

@@ -16,6 +16,7 @@ struct declare_waiter {
     uint64_t request;
     bool created;
     bool attach; /* wants the definition, too */
+    bool gives;  /* has first values, and does not wait for them */
     uint64_t since_ms;
     struct declare_waiter *prev, *next;           /* of the variable */
     struct declare_waiter *conn_prev, *conn_next; /* of the connection */
@@ -27,7 +28,7 @@ void declare_send(struct shard *s, const struct variable *v, const struct declar
 /* It waits from now on; or it is refused, when too many of its connection do. */
 void declare_wait(struct shard *s, struct variable *v, const struct declare_waiter *who);
 
-/* All blocks are there, or some cannot be made: answer those that wait. */
+/* All blocks are there, or have got their first values, or some cannot be made: answer those that wait for no more. */
 void declare_answer(struct shard *s, struct variable *v);
 void declare_refuse(struct shard *s, struct variable *v, enum ps_err err);
 

@@ -265,6 +265,28 @@ dense_carry(const struct block_ref *ref)
     dense_put_head(ref, ref->block->version, ref->block->clock);
 }
 
+/* Where weights follow from slots, these must agree with the new ones. */
+static void
+dense_assign(const struct block_ref *ref, const struct block_head *waited, bool reset_slots)
+{
+    struct ps_optimizer o = ref->variable->def->optimizer;
+    struct block_head *head = (struct block_head *)ref->place;
+    struct optimizer_arrays arrays;
+
+    if (ref->place != ref->old)
+        memcpy(ref->place, ref->old, ref->size);
+    dense_arrays(&arrays, ref->place, ref);
+    memcpy(arrays.weights, waited + 1, cut_bytes(ref->cut.len));
+    if (reset_slots)
+        optimizer_start(&o, ref->cut.len, &arrays);
+    o.learning_rate = (double)waited->rate;
+    optimizer_follow(&o, ref->cut.len, &arrays);
+    head->version = ref->block->version;
+    head->clock = ref->block->clock;
+    head->assign = waited->version;
+    head->flags |= BLOCK_GIVEN;
+}
+
 static void
 dense_sum(const struct block_ref *ref, uint32_t n, const float *const gradients[], float *sum)
 {
@@ -302,6 +324,7 @@ dense_restore(const struct block_ref *ref, struct shard_restore *from, size_t va
     struct block_head head = dense_head(ref);
     enum ps_err err;
 
+    head.flags = BLOCK_GIVEN;
     if ((err = from->counts(from, variable, ref->number, &head.version, &head.clock, e)) != PS_OK)
         return err;
     memset(value, 0, ref->size);
@@ -344,6 +367,7 @@ const struct variable_kind kind_dense = {
     .nonfinite = dense_nonfinite,
     .apply = dense_apply,
     .carry = dense_carry,
+    .assign = dense_assign,
     .sum = dense_sum,
     .values = dense_values,
     .nth = dense_nth,

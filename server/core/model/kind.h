@@ -22,6 +22,7 @@
  *                 pulled                  data_open
  *     check       room, magnitude ...     push_check, replay
  *     apply       apply, carry, sum       update, sync_step_close
+ *                 assign                  staged
  *     walk        values, nth, index      block, save, save_left, save_keeps, restore_fill
  *                 restore                 restore_fill
  *     describe    describe                report_variables
@@ -111,6 +112,11 @@ struct variable_kind {
 
     /* The same value with the version and the clock of ref->block. */
     void (*carry)(const struct block_ref *ref);
+
+    /* The value with the weights of this one that waited (staged.h), and its slots as they are or (reset) as they
+     * begin; the head has the version and clock of ref->block, and the number of the assign. From ref->old to
+     * ref->place. */
+    void (*assign)(const struct block_ref *ref, const struct block_head *waited, bool reset_slots);
 
     /* sum of n gradients, in this order. */
     void (*sum)(const struct block_ref *ref, uint32_t n, const float *const gradients[], float *sum);

@@ -35,6 +35,8 @@ struct variable {
     bool dropped;  /* in that of those that are being erased (drop_list.h), and no longer in its job */
     bool numbered; /* `first` is known */
     bool marked;
+    bool awaits;    /* INIT_GIVEN: its blocks are made, or will be, and nobody has given their first values */
+    uint8_t staged; /* slots of its job's assigns that have values for it in the store */
     struct variable *work_prev, *work_next; /* in one of these lists */
     struct variable *marked_next;
     UT_hash_handle hh; /* in its job, by name */

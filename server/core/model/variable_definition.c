@@ -38,6 +38,7 @@ key_of(struct variable_definition_key *key, const Psd__Declare *declare, const s
     struct wire_optimizer room;
 
     nameless.name = (char *)protobuf_c_empty_string;
+    nameless.gives = false; /* of that message alone */
     key_make(key, key_pack(first, &nameless.base), key_pack(second, &wire_optimizer_message(optimizer, &room)->base));
 }
 
@@ -82,6 +83,7 @@ variable_definition_new(const struct variable_definition_key *key, const Psd__De
     if (d == NULL)
         return NULL;
     nameless.name = (char *)protobuf_c_empty_string;
+    nameless.gives = false; /* of that message alone */
     if ((d->declare = wire_copy(&nameless.base)) == NULL) {
         variable_definition_free(d);
         return NULL;

@@ -27,6 +27,7 @@ job_free(struct job *job)
     job_free_sessions(job);
     metric_names_clear(&job->metric_names);
     definition_fields_clear(&job->definition);
+    assigns_finish(&job->assigns);
     free(job->restored);
     quota_release(job->holder);
     psd__job__free_unpacked(job->options, NULL);
@@ -128,9 +129,11 @@ job_next_id(const struct shard *s)
 void
 job_drop(struct shard *s, struct job *job)
 {
-    ps_assert(job->variables == NULL && job->pulls == NULL && job->sync_steps == NULL && job->barriers == NULL);
+    ps_assert(job->variables == NULL && job->pulls == NULL && job->sync_steps == NULL && job->barriers == NULL &&
+              job->assign_waiters == NULL);
     HASH_DEL(s->jobs, job);
     quota_subtract(job->holder, QUOTA_JOBS, 1);
+    assigns_finish(&job->assigns);
     job->dropped = true;
     DL_APPEND2(s->drops.jobs, job, dropped_prev, dropped_next);
 }
@@ -327,6 +330,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
     Psd__Bound bound = PSD__BOUND__INIT;
     struct barrier_opened_parts opened;
+    struct assigns_parts assigns;
 
     row.id = job->id;
     row.options = job->options;
@@ -349,6 +353,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.definition_round = job->definition.round;
     row.dropped = job->dropped;
     row.token = (char *)(uintptr_t)quota_name(job->holder);
+    row.assigns = MUTATION(ASSIGN_NOT_KEPT) ? NULL : assigns_message(&job->assigns, &assigns);
     return row_put(s, STORE_JOBS, job->id, &row.base, sink);
 }
 
@@ -401,7 +406,7 @@ from_row(struct shard *s, struct job *job, const Psd__JobRow *row)
     job->restored = strdup(row->restored);
     if (!quota_hold(s, row->token, &job->holder))
         return PS_ERR_NOMEM;
-    if (!barrier_opened_take(&job->barrier_opened, row->opened))
+    if (!barrier_opened_take(&job->barrier_opened, row->opened) || !assigns_take(&job->assigns, row->assigns))
         return PS_ERR_IO;
     if (row->workers != 0 && !job_set_workers(job, row->workers))
         return PS_ERR_NOMEM;

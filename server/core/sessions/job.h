@@ -11,6 +11,7 @@
 #include "server/core/sessions/clock_heap.h"
 #include "server/core/store/store.h"
 #include "server/core/turn/row.h"
+#include "server/core/workers/assign_slots.h"
 #include "server/core/workers/barrier_opened.h"
 #include "server/core/workers/definition_fields.h"
 #include "server/core/workers/metric_names.h"
@@ -23,6 +24,7 @@ struct variable;
 struct pull;
 struct sync_step;
 struct barrier;
+struct assign_waiter;
 
 struct job {
     uint32_t id;       /* counts from 1 */
@@ -60,6 +62,8 @@ struct job {
     uint32_t drop_chunks; /* dropped: rows of cursors that each worker of `there` may have, */
     uint32_t drop_at;     /* and that were erased of the first of them */
     struct job *dropped_prev, *dropped_next;
+    struct assigns assigns;
+    struct assign_waiter *assign_waiters; /* that have not begun */
     bool marked;
     struct job *marked_next;
     UT_hash_handle hh; /* by name */

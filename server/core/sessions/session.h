@@ -66,6 +66,8 @@ struct session {
     uint64_t redo;   /* the redo log's piece after its newest push that is in there */
     uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
 
+    uint64_t assigned; /* shard 0: this incarnation's newest attempt at an assign that is done: training/assign.h */
+
     struct traffic stats;      /* of its task, over all incarnations */
     uint64_t waited_ms[WAITS]; /* the same, in waits that are over */
     uint64_t lapses;           /* the same */

@@ -77,6 +77,7 @@ session_load_row(struct shard *s, struct session *session, const Psd__SessionRow
     session->dropped = row->dropped;
     session->redo = row->redo;
     session->pushes = row->pushes;
+    session->assigned = row->assigned;
     session->steps.at = data_cursor_of(row->cursor);
     session->steps.step = data_cursor_of(row->cursor_step);
     session->steps.ticked = data_cursor_of(row->cursor_ticked);

@@ -50,6 +50,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.redo = session->redo;
     row.pushes = session->pushes;
     row.boot = session->boot;
+    row.assigned = session->assigned;
     row.ahead_from = session->resolved_ahead.from;
     row.ahead = (ProtobufCBinaryData){session->resolved_ahead.len, session->resolved_ahead.bits};
     row.cursor = data_cursor_message(session->steps.at, &at);

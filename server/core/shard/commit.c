@@ -62,6 +62,7 @@ commit_store(struct shard *s)
     s->stats.commits++;
     save_committed(s, t->wrote || t->rows > 0);
     s->drops.no_room = s->drops.no_room && !t->wrote && t->rows == 0;
+    assign_turn_over(s);
     return PS_OK;
 }
 
@@ -79,7 +80,8 @@ shard_reload(struct shard *s, struct ps_error *e)
 static bool
 commit_something_waits(const struct connection *c)
 {
-    return c->parked_len > 0 || c->declares_len > 0 || (c->session != NULL && c->session->pending_len > 0);
+    return c->parked_len > 0 || c->declares_len > 0 || c->assigns_len > 0 ||
+           (c->session != NULL && c->session->pending_len > 0);
 }
 
 /* Close those that took part in the turn, or had something waiting. */
@@ -135,6 +137,7 @@ commit_undo(struct shard *s, enum ps_err why)
     commit_end_connections(s);
     redo_turn_over(s, false);
     restore_turn_over(s, false);
+    save_staged_turn_over(s, false);
     turn_next(s);
     if (!MUTATION(NOT_RELOADED) && !shard_reload(s, &e))
         actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
@@ -165,6 +168,7 @@ shard_commit(struct shard *s)
     }
     redo_turn_over(s, true);
     restore_turn_over(s, true);
+    save_staged_turn_over(s, true);
     turn_next(s);
     save_turn_ended(s);
     actions_hand_out(s);

@@ -32,6 +32,7 @@ drain_begin(struct shard *s)
     HASH_ITER (hh, s->connections, c, next) {
         pull_end(s, c, 0, PS_ERR_DRAINING, text);
         declare_forget(s, c, 0, PS_ERR_DRAINING);
+        assign_end(s, c, 0, PS_ERR_DRAINING);
         save_request_end(s, c, 0, PS_ERR_DRAINING);
         drop_erase_end(s, c, 0, PS_ERR_DRAINING);
         connection_close(s, c);

@@ -94,6 +94,7 @@ drop_variable(struct shard *s, struct variable *v, const char *text)
             sync_step_free(s, v->blocks[i].sync_step);
     SESSION_EACH (v->job, x)
         data_steps_forget_blocks(s, x, v->first, v->count);
+    staged_drop(s, v);
     variable_drop(s, v);
     turn_mark_variable(s, v);
 }
@@ -139,10 +140,12 @@ drop_job(struct shard *s, struct job *job, const char *text)
     pull_end_job(s, job, PS_ERR_DROPPED, text);
     sync_step_free_all(s, job);
     barrier_free_all(s, job);
+    assign_free_waiters(job);
     drop_free_sessions(s, job);
     HASH_ITER (hh, job->variables, v, next) {
         declare_end(s, v, PS_ERR_DROPPED, text);
         block_unwant(s, v);
+        staged_drop(s, v);
         variable_drop(s, v);
     }
     job_drop(s, job);
@@ -197,6 +200,7 @@ drop_variables(struct shard *s, struct job *job, const Psd__Drop *m, const char 
         vars[n++] = v->id;
         drop_variable(s, v, text);
     }
+    pull_end_dropped(s, job, text);
     drop_to_redo(s, job, vars, n);
     return v != NULL;
 }

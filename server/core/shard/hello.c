@@ -182,6 +182,7 @@ hello_install(struct shard *s, struct session *session, struct connection *c, co
     sequence_begin(session);
     session->redo = 0;
     session->pushes = 0;
+    session->assigned = 0;
     session->boot = s->boot;
     session_attach(s, session, c);
     session->clock = job->slowest;
@@ -318,6 +319,15 @@ hello_add_survivors(const struct session *session, Psd__Welcome *m, struct hello
     m->odd_lost = session->outcomes_lost_to;
 }
 
+/* What is known of the job's assigns. */
+static void
+hello_add_assigns(const struct shard *s, const struct job *job, Psd__Welcome *m)
+{
+    m->assigned = job->assigns.assigned;
+    if (s->config.shard == 0)
+        m->given_up = job->assigns.given_up;
+}
+
 static void
 hello_welcome(struct shard *s, struct connection *c, uint64_t request)
 {
@@ -334,6 +344,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
     m.boot = s->boot;
     m.grace_ms = s->config.grace_ms;
     m.in_flight_bytes_max = s->config.in_flight_bytes_max;
+    m.assigns = true;
     if (session != NULL) {
         m.job = session->job->options;
         m.last_seq = session->last_seq;
@@ -347,6 +358,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.defines = s->config.shard == 0;
         m.begins = data_begin_message(&session->begin, &begin);
         m.metrics = worker_metrics_message(&session->metrics, &metrics);
+        hello_add_assigns(s, session->job, &m);
         if (!MUTATION(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
             hello_add_survivors(session, &m, &odd);
     }

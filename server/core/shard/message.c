@@ -53,6 +53,12 @@ message_on_attach(struct shard *s, struct connection *c, const struct wire_msg *
 }
 
 static enum shard_result
+message_on_assign(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+{
+    return assign_take(s, c, msg, ctx);
+}
+
+static enum shard_result
 message_on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
@@ -173,8 +179,8 @@ give_up_barrier(struct shard *s, struct pending *p)
     pending_resolve(s, p, PS_ERR_CANCELLED, ps_strerror(PS_ERR_CANCELLED));
 }
 
-/* Only what waits can be taken back: a pull, a declare, a barrier, a rendezvous, a save (its answer: one that runs goes
- * on). A push that waits is given up with SKIP. */
+/* Only what waits can be taken back: a pull, a declare, an assign, a barrier, a rendezvous, a save (its answer: one
+ * that runs goes on). A push that waits is given up with SKIP. */
 static enum shard_result
 message_on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
@@ -184,7 +190,8 @@ message_on_cancel(struct shard *s, struct connection *c, const struct wire_msg *
 
     (void)ctx;
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED) ||
-        save_request_end(s, c, request, PS_ERR_CANCELLED) || drop_erase_end(s, c, request, PS_ERR_CANCELLED) ||
+        assign_end(s, c, request, PS_ERR_CANCELLED) || save_request_end(s, c, request, PS_ERR_CANCELLED) ||
+        drop_erase_end(s, c, request, PS_ERR_CANCELLED) ||
         rendezvous_service_cancel(s, c, request))
         return SHARD_TAKEN;
     p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
@@ -277,6 +284,7 @@ message_on_tick(struct shard *s, struct connection *c, const struct wire_msg *ms
 
     (void)ctx;
     sequence_acked(s, c->session, m->acked_through);
+    assign_resolve(s, c->session->job, m->assigned, m->given_up);
     if (!is_new(s, c, m->seq, msg->request))
         return SHARD_TAKEN;
     take_tick(s, c->session, m);

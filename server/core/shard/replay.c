@@ -150,6 +150,56 @@ replay_reload(struct shard *s, struct ps_error *e)
 
 /* ---- Rows ---- */
 
+/* Whether the row of the job still has the slot of this number. */
+static bool
+row_has_slot(const Psd__JobRow *row, const struct assign_slot *slot)
+{
+    for (size_t i = 0; row->assigns != NULL && i < row->assigns->n_slot; i++)
+        if (row->assigns->slot[i]->number == slot->number)
+            return true;
+    return false;
+}
+
+/* Blocks took these values in the background, or they were given up, and they were erased, which the log does not say:
+ * by the time of the next row that has not got their slot any more, all of them had, and when a row has another assign
+ * in their slot, they were gone. */
+static enum ps_err
+end_for_row(struct shard *s, struct job *job, const Psd__JobRow *row, struct ps_error *e)
+{
+    enum ps_err err;
+
+    for (uint32_t i = 0; i < ASSIGN_SLOTS; i++) {
+        struct assign_slot *slot = &job->assigns.slot[i];
+
+        if (slot->state == ASSIGN_FREE || row_has_slot(row, slot))
+            continue;
+        while (!assign_end_slot(s, job, slot, &err))
+            if ((err = replay_commit(s, e)) != PS_OK)
+                return err;
+        if (err != PS_OK)
+            return ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
+    }
+    return PS_OK;
+}
+
+static enum ps_err
+before_job_row(struct shard *s, const Psd__RedoRow *m, struct ps_error *e)
+{
+    uint32_t id = m->table == STORE_JOBS ? row_id((struct span){m->key.data, m->key.len}) : 0;
+    Psd__JobRow *row;
+    enum ps_err err;
+
+    if (id == 0 || (err = replay_reload(s, e)) != PS_OK)
+        return id == 0 ? PS_OK : err;
+    if (id > s->jobs_len || s->jobs_by_id[id] == NULL)
+        return PS_OK;
+    if ((row = psd__job_row__unpack(NULL, m->value.len, m->value.data)) == NULL)
+        return replay_damaged(s->replay, e, "has a row that cannot be");
+    err = end_for_row(s, s->jobs_by_id[id], row, e);
+    psd__job_row__free_unpacked(row, NULL);
+    return err;
+}
+
 static enum ps_err
 put_row(struct shard *s, const Psd__RedoRow *row, struct ps_error *e)
 {
@@ -159,6 +209,8 @@ put_row(struct shard *s, const Psd__RedoRow *row, struct ps_error *e)
     if (row->table <= STORE_SHARD || row->table >= STORE_TABLES || key.len == 0 || key.len > STORE_ROW_KEY_MAX ||
         value.len > STORE_ROW_MAX)
         return replay_damaged(s->replay, e, "has a row that cannot be");
+    if ((err = before_job_row(s, row, e)) != PS_OK)
+        return err;
     /* Marked rows are older than this one, and would be written over it. */
     if (s->turn.rows > 0 && (err = replay_commit(s, e)) != PS_OK)
         return err;
@@ -204,6 +256,38 @@ find_block(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out,
     return PS_OK;
 }
 
+/* A value that waits. One whose assign is of no row any more is of no interest. */
+static enum ps_err
+replay_apply_staged(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *values, size_t *bytes,
+                    struct ps_error *e)
+{
+    struct assign_slot *slot;
+    struct block_ref ref;
+    enum ps_err err;
+
+    if ((err = find_block(s, m->var[i], m->block[i], &ref, e)) != PS_OK)
+        return err;
+    if (block_gradient_bytes(&ref) > *bytes)
+        return replay_damaged(s->replay, e, "has fewer values than its blocks need");
+    *bytes -= block_gradient_bytes(&ref);
+    if ((slot = assigns_find(&ref.variable->job->assigns, m->staged[i])) == NULL)
+        return PS_OK;
+    if ((err = replay_reserve(s, staged_size(&ref), e)) != PS_OK)
+        return err;
+    turn_mark_job(s, ref.variable->job);
+    err = staged_put(s, &ref, slot, m->scale[i], values);
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
+}
+
+/* A block takes what it has taken before such an update, or at the clock that this one has brought it to. */
+static enum ps_err
+replay_settle(struct shard *s, struct block_ref *ref, uint64_t clock, struct ps_error *e)
+{
+    enum ps_err err = assign_settle_block(s, ref, clock);
+
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
+}
+
 static enum ps_err
 replay_apply_update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradient, size_t *bytes,
                     struct ps_error *e)
@@ -220,7 +304,8 @@ replay_apply_update(struct shard *s, const Psd__RedoRecord *m, size_t i, const f
     if (!isfinite(m->scale[i]) || (job_is_sync(ref.variable->job) ? clock == 0 || clock > CLOCK_MAX : clock != 0) ||
         (ref.variable->def->refuse_nonfinite && ref.variable->kind->magnitude(&ref, gradient) == OPTIMIZER_NONFINITE))
         return replay_damaged(s->replay, e, "has numbers that cannot be");
-    if ((err = replay_reserve(s, ref.size, e)) != PS_OK)
+    if ((err = replay_reserve(s, ref.size, e)) != PS_OK ||
+        (err = replay_settle(s, &ref, clock > 0 ? clock - 1 : 0, e)) != PS_OK)
         return err;
     if ((err = turn_touch(s, &ref)) != PS_OK)
         return ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
@@ -228,7 +313,8 @@ replay_apply_update(struct shard *s, const Psd__RedoRecord *m, size_t i, const f
                           job_is_sync(ref.variable->job) ? update_when(ref.variable, clock) : m->when_clock);
     if (err == PS_ERR_NOMEM)
         return ps_fail(e, err, "no memory to replay the redo log");
-    return PS_OK; /* an update that overflows was refused by this psd, and taken by those before it */
+    return replay_settle(s, &ref, clock, e); /* an update that overflows was refused by this psd, and taken by those
+                                                before it */
 }
 
 static enum ps_err
@@ -240,12 +326,16 @@ replay_apply_updates(struct shard *s, const Psd__RedoRecord *m, struct ps_error 
     enum ps_err err;
 
     if (m->n_block != m->n_var || m->n_scale != m->n_var || m->n_clock != m->n_var ||
-        head->payload_len % CUT_VALUE_BYTES != 0)
+        (m->n_staged != 0 && m->n_staged != m->n_var) || head->payload_len % CUT_VALUE_BYTES != 0)
         return replay_damaged(s->replay, e, "has updates that do not fit together");
     for (size_t i = 0; i < m->n_var; i++) {
-        const uint8_t *next = gradients + head->payload_len - left;
+        const float *next = (const float *)(const void *)(gradients + head->payload_len - left);
 
-        if ((err = replay_apply_update(s, m, i, (const float *)(const void *)next, &left, e)) != PS_OK)
+        if (m->n_staged != 0 && m->staged[i] != 0)
+            err = replay_apply_staged(s, m, i, next, &left, e);
+        else
+            err = replay_apply_update(s, m, i, next, &left, e);
+        if (err != PS_OK)
             return err;
     }
     return left == 0 ? PS_OK : replay_damaged(s->replay, e, "has more gradients than its blocks need");

@@ -69,6 +69,7 @@ resize_take(struct shard *s, struct job *job, uint32_t workers, uint64_t round)
     sync_step_end_waiting(s, job, PS_ERR_STEP_FAILED, text);
     if (!job_set_workers(job, workers))
         ps_assert(!"resize_room() passed");
+    assign_resized(s, job);
     variable_take_gather_bytes(s, job, has, resize_gather_bytes(s, job));
     actions_log(s, SHARD_LOG_INFO, "workers changed job=%s workers=%u before=%u", job->name, workers, before);
     job_begin_round(s, job, round);

@@ -71,10 +71,14 @@ shard_work_on(struct shard *s, struct event_context *ctx)
         return save_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (redo_busy(s))
         return redo_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (save_staged_busy(s))
+        return save_staged_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (drop_erase_busy(s))
         return drop_erase_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (restore_busy(s) && !s->draining)
         return restore_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (assign_busy(s) && !s->draining)
+        return assign_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (!wants_blocks(s))
         return SHARD_TAKEN;
     return block_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
@@ -225,8 +229,9 @@ shard_next_time(const struct shard *s)
 bool
 shard_busy(const struct shard *s)
 {
-    return !s->broken && (save_prepares(s) || save_busy(s) || redo_busy(s) || drop_erase_busy(s) ||
-                          (!s->draining && (wants_blocks(s) || restore_busy(s) || s->due != NULL)));
+    return !s->broken &&
+           (save_prepares(s) || save_busy(s) || redo_busy(s) || save_staged_busy(s) || drop_erase_busy(s) ||
+            (!s->draining && (wants_blocks(s) || restore_busy(s) || assign_busy(s) || s->due != NULL)));
 }
 
 uint64_t

@@ -10,6 +10,7 @@ listeners_connection_forgotten(struct shard *s, struct connection *c)
 {
     pull_forget(s, c);
     declare_forget(s, c, 0, PS_OK);
+    assign_end(s, c, 0, PS_OK);
     save_request_end(s, c, 0, PS_OK);
     drop_erase_end(s, c, 0, PS_OK);
     durable_acks_forget(s, c);

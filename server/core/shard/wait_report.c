@@ -52,6 +52,24 @@ begin_worker(struct wait_walk *walk, const struct session *x, const char *what, 
     walk->w.task = x->task;
 }
 
+/* A wait of a connection, of a worker or another peer; job NULL: it is of none. */
+static void
+begin_connection(struct wait_walk *walk, const struct connection *c, const struct job *job, const char *what,
+                 uint64_t since_ms)
+{
+    struct waiting *w = &walk->w;
+
+    wait_report_begin(walk, what, since_ms);
+    if (job != NULL)
+        w->job = job->name;
+    if (c != NULL && c->session != NULL) {
+        w->task = c->session->task;
+        w->clock = c->session->clock;
+    } else {
+        w->who = c == NULL ? "psd itself" : *connection_agent(c) != '\0' ? connection_agent(c) : c->peer;
+    }
+}
+
 static bool
 wait_report_show(struct wait_walk *walk)
 {
@@ -133,9 +151,22 @@ on_block(struct wait_walk *walk, const struct job *job, const struct block_ref *
 }
 
 static bool
+wait_for_settling(struct wait_walk *walk, const struct job *job, const struct pull *p)
+{
+    begin_connection(walk, p->connection, job, "pull", p->since_ms);
+    walk->w.clock = p->clock;
+    walk->w.variable = variable_table_get(&walk->s->variables, p->data->var[0])->name;
+    snprintf(walk->w.on, sizeof walk->w.on, "blocks that take the values of an assign");
+    return wait_report_show(walk);
+}
+
+static bool
 wait_of_pull(struct wait_walk *walk, const struct job *job, const struct pull *p)
 {
     struct block_ref ref;
+
+    if (p->settles)
+        return wait_for_settling(walk, job, p);
 
     begin_worker(walk, p->connection->session, "pull", p->since_ms);
     walk->w.clock = p->clock;
@@ -178,6 +209,26 @@ wait_at_barrier(struct wait_walk *walk, const struct pending *p)
     return wait_report_show(walk);
 }
 
+/* An assign that has not begun: the worker whose one is under way is waited for, or blocks that take values. */
+static bool
+wait_for_assigns(struct wait_walk *walk, const struct job *job)
+{
+    const struct assign_waiter *waiter;
+    const struct assign_slot *slot = assigns_undecided(&job->assigns);
+
+    DL_FOREACH (job->assign_waiters, waiter) {
+        begin_worker(walk, waiter->connection->session, "assign", waiter->since_ms);
+        walk->w.clock = waiter->connection->session->clock;
+        if (slot != NULL)
+            walk->w.on_task[walk->w.on_len++] = slot->task;
+        else
+            snprintf(walk->w.on, sizeof walk->w.on, "blocks that take the values of earlier ones");
+        if (!wait_report_show(walk))
+            return false;
+    }
+    return true;
+}
+
 static bool
 wait_report_in_job(struct wait_walk *walk, const struct job *job)
 {
@@ -188,6 +239,8 @@ wait_report_in_job(struct wait_walk *walk, const struct job *job)
     DL_FOREACH (job->pulls, pull)
         if (!wait_of_pull(walk, job, pull))
             return false;
+    if (!wait_for_assigns(walk, job))
+        return false;
     SESSION_EACH (job, x)
         DL_FOREACH (x->pending, p)
             if (!(p->barrier != NULL ? wait_at_barrier(walk, p) : wait_of_push(walk, job, p)))
@@ -196,24 +249,6 @@ wait_report_in_job(struct wait_walk *walk, const struct job *job)
 }
 
 /* ---- For other things than workers ---- */
-
-/* A wait of a connection, of a worker or another peer; job NULL: it is of none. */
-static void
-begin_connection(struct wait_walk *walk, const struct connection *c, const struct job *job, const char *what,
-                 uint64_t since_ms)
-{
-    struct waiting *w = &walk->w;
-
-    wait_report_begin(walk, what, since_ms);
-    if (job != NULL)
-        w->job = job->name;
-    if (c != NULL && c->session != NULL) {
-        w->task = c->session->task;
-        w->clock = c->session->clock;
-    } else {
-        w->who = c == NULL ? "psd itself" : *connection_agent(c) != '\0' ? connection_agent(c) : c->peer;
-    }
-}
 
 static bool
 wait_report_for_blocks(struct wait_walk *walk, const struct declare_waiter *waiter)

@@ -22,6 +22,7 @@ worker_exit_forget(struct shard *s, struct session *session)
         else
             sync_step_forget(s, p);
     }
+    assign_worker_left(s, session);
     sequence_forget(s, session);
     data_steps_forget(session);
 }
@@ -65,7 +66,7 @@ worker_exit_lapse(struct shard *s, struct session *session, enum ps_err code, co
     worker_exit_leave(s, session, SESSION_LAPSED);
     if (job->options->lapse == PSD__LAPSE__FAIL) {
         sync_step_end_job(s, job, PS_ERR_STEP_FAILED, text);
-        pull_end_job(s, job, PS_ERR_STEP_FAILED, text);
+        pull_end_waiting(s, job, PS_ERR_STEP_FAILED, text);
     } else if (job_active(job) == 0) {
         sync_step_end_job(s, job, PS_OK, NULL); /* only the lost workers knew of them */
     } else {

@@ -19,15 +19,17 @@
 
 /* A block's key. A block lies under generation 0 or 1; while a save is under way it may lie under both, the older value
  * waiting for the saver (save.h). Pieces of the redo log lie behind all blocks, in the order of their numbers
- * (store_redo_key(), redo.h). */
+ * (store_redo_key(), redo.h). Behind these lie values of assigns that wait for their blocks (staged.h), under a
+ * generation for each slot of a job. */
 struct store_key {
     uint32_t var;   /* at most STORE_VAR_MAX */
     uint32_t block; /* number within the variable */
     uint8_t generation;
 };
-#define STORE_VAR_MAX         ((1u << 24) - 1)
-#define STORE_GENERATION_REDO 2
-#define STORE_REDO_MAX        ((UINT64_C(1) << 56) - 1)
+#define STORE_VAR_MAX           ((1u << 24) - 1)
+#define STORE_GENERATION_REDO   2
+#define STORE_GENERATION_STAGED 3 /* and those after it */
+#define STORE_REDO_MAX          ((UINT64_C(1) << 56) - 1)
 
 static inline struct store_key
 store_redo_key(uint64_t number)

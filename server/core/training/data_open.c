@@ -16,6 +16,17 @@ data_open_get_committed(struct shard *s, struct store_snapshot *snap, const stru
     return s->store->ops->snapshot_get(s->store, snap, &key, value);
 }
 
+/* Which assigns are in the value that goes out, and up to which none is missing there. */
+static void
+data_open_note_assigns(const struct shard *s, struct shard_data *d, const struct block_ref *ref,
+                       const struct block_head *head)
+{
+    const struct job *job = ref->variable->job;
+
+    d->newest_assign = MAX(d->newest_assign, head->assign);
+    d->assigned = MIN(d->assigned, assign_in_value(s, job, ref, head->assign));
+}
+
 /* Version and, when it is wanted, the weights of block i. */
 static enum ps_err
 data_open_read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, uint32_t i,
@@ -36,6 +47,7 @@ data_open_read_block(struct shard *s, struct store_snapshot *snap, struct shard_
     d->version[i] = head->version;
     if (MUTATION(VERSION_OF_TURN))
         d->version[i] = ref.block->version;
+    data_open_note_assigns(s, d, &ref, head);
     if (d->with_newer && head->version <= d->newer_than[i])
         return PS_OK;
     part = ref.variable->kind->pulled(value);
@@ -77,6 +89,7 @@ shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *sn
     d->parts = d->len == 1 ? &d->one : malloc(d->len * sizeof *d->parts);
     if (d->parts == NULL)
         return PS_ERR_NOMEM;
+    d->assigned = UINT64_MAX;
     for (uint32_t i = 0; i < d->len; i++)
         if ((err = data_open_read_block(s, snap, d, i, out)) != PS_OK)
             return err;
@@ -85,6 +98,8 @@ shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *sn
     m.clock = d->clock;
     m.seq = d->seq;
     m.held_us = d->held_us;
+    m.assigned = d->assigned;
+    m.newest_assign = d->newest_assign;
     m.n_code = d->with_codes ? d->len : 0;
     m.code = d->code;
     d->head = wire_encode_new(MSG_DATA, d->request, &m.base, out->payload_len, &out->head_len);

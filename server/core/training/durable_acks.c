@@ -21,6 +21,9 @@ struct durable_ack {
     uint32_t *codes;
     uint32_t codes_len;
     char *text;
+    uint64_t request; /* or the answer to this request, as a frame: */
+    uint8_t *frame;
+    size_t frame_len;
 };
 
 static void
@@ -29,6 +32,7 @@ durable_ack_free(struct durable_ack *h)
     if (h == NULL)
         return;
     shard_data_free(h->data);
+    free(h->frame);
     free(h->codes);
     free(h->text);
     free(h);
@@ -69,13 +73,17 @@ durable_acks_append(struct shard *s, struct connection *c, struct durable_ack *h
     c->durable_acks_len++;
 }
 
+/* seq: of a sequenced message; else the request. */
 static void
-not_durable(struct shard *s, struct connection *c, uint64_t seq, const struct ps_error *why)
+not_durable(struct shard *s, struct connection *c, uint64_t seq, uint64_t request, const struct ps_error *why)
 {
     char text[PS_ERROR_TEXT_MAX];
 
     snprintf(text, sizeof text, "%s: %.400s", ps_strerror(PS_ERR_NOT_DURABLE), why->text);
-    actions_ack(s, c, seq, PS_ERR_NOT_DURABLE, NULL, 0, text);
+    if (request == 0)
+        actions_ack(s, c, seq, PS_ERR_NOT_DURABLE, NULL, 0, text);
+    else if (c != NULL)
+        actions_error(s, c, request, PS_ERR_NOT_DURABLE, text);
 }
 
 void
@@ -87,7 +95,7 @@ durable_acks_hold(struct shard *s, struct connection *c, uint64_t until, uint64_
     if (c == NULL || c->state == CONN_CLOSING)
         return;
     if (redo_failed(s)) {
-        not_durable(s, c, seq, &s->redo.failure);
+        not_durable(s, c, seq, 0, &s->redo.failure);
         return;
     }
     if ((h = durable_ack_new(s, c, until, seq)) == NULL)
@@ -111,7 +119,7 @@ durable_acks_hold_data(struct shard *s, struct connection *c, uint64_t until, st
     struct durable_ack *h;
 
     if (redo_failed(s)) {
-        not_durable(s, c, data->seq, &s->redo.failure);
+        not_durable(s, c, data->seq, 0, &s->redo.failure);
         shard_data_free(data);
         return;
     }
@@ -120,6 +128,29 @@ durable_acks_hold_data(struct shard *s, struct connection *c, uint64_t until, st
         return;
     }
     h->data = data;
+    durable_acks_append(s, c, h);
+}
+
+void
+durable_acks_hold_message(struct shard *s, struct connection *c, uint64_t until, enum msg_type type, uint64_t request,
+                          const ProtobufCMessage *message)
+{
+    struct durable_ack *h;
+
+    if (c->state == CONN_CLOSING)
+        return;
+    if (redo_failed(s)) {
+        not_durable(s, c, 0, request, &s->redo.failure);
+        return;
+    }
+    if ((h = durable_ack_new(s, c, until, 0)) == NULL)
+        return;
+    h->request = request;
+    if ((h->frame = wire_encode_new(type, request, message, 0, &h->frame_len)) == NULL) {
+        durable_ack_free(h);
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
     durable_acks_append(s, c, h);
 }
 
@@ -170,6 +201,9 @@ durable_acks_answer(struct shard *s, struct connection *c, struct durable_ack *h
     if (h->data != NULL) {
         actions_data(s, c, h->data);
         h->data = NULL;
+    } else if (h->frame != NULL) {
+        actions_frame(s, c, h->frame, h->frame_len);
+        h->frame = NULL;
     } else {
         actions_ack(s, c, h->seq, h->code, h->codes, h->codes_len, h->text);
     }
@@ -194,7 +228,7 @@ durable_acks_fail(struct shard *s, const struct ps_error *why)
     while ((h = s->durable_acks) != NULL) {
         struct connection *c = durable_acks_unlink(s, h);
 
-        not_durable(s, c, h->seq, why);
+        not_durable(s, c, h->seq, h->request, why);
         durable_ack_free(h);
     }
 }

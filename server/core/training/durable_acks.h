@@ -11,6 +11,7 @@
 
 #include "common/core/base/base.h"
 #include "common/core/base/mutation.h"
+#include "common/core/wire/message_list.h"
 #include "common/include/psclient/ps_err.h"
 
 #include "server/core/turn/actions.h"
@@ -28,6 +29,8 @@ struct durable_ack;
 void durable_acks_hold(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code,
                        const uint32_t *codes, uint32_t n, const char *text);
 void durable_acks_hold_data(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data);
+void durable_acks_hold_message(struct shard *s, struct connection *c, uint64_t until, enum msg_type type,
+                               uint64_t request, const ProtobufCMessage *message);
 
 /* As actions_ack() and actions_data(); at no cost to answers that nothing holds. */
 static inline void
@@ -47,6 +50,17 @@ durable_acks_send_data(struct shard *s, struct connection *c, uint64_t until, st
         actions_data(s, c, data);
     else
         durable_acks_hold_data(s, c, until, data);
+}
+
+/* As actions_send(), of the answer to a request; should the disk fail, an ERROR answers it. */
+static inline void
+durable_acks_send_message(struct shard *s, struct connection *c, uint64_t until, enum msg_type type, uint64_t request,
+                          const ProtobufCMessage *message)
+{
+    if (until == DURABLE_ACKS_NONE)
+        actions_send(s, c, type, request, message);
+    else
+        durable_acks_hold_message(s, c, until, type, request, message);
 }
 
 /* Whether one more may be held for this connection. */

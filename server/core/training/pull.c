@@ -31,9 +31,25 @@ sync_ready(struct shard *s, const struct job *job, struct pull *p)
     return true;
 }
 
+/* Blocks that are to have the values of an assign have them. */
 static bool
-pull_ready(struct shard *s, const struct job *job, struct pull *p)
+pull_settled(struct shard *s, const struct pull *p)
 {
+    for (uint32_t i = 0; i < p->data->len && p->job->assigns.committed != 0; i++) {
+        struct block_ref ref;
+
+        block_locate(s, p->data->var[i], p->data->block[i], &ref);
+        if (!assign_lets_pull(s, p->job, &ref, p->with_assign))
+            return false;
+    }
+    return true;
+}
+
+static bool
+pull_mode_ready(struct shard *s, const struct job *job, struct pull *p)
+{
+    if (p->now)
+        return true;
     switch (job->options->mode) {
     case PSD__MODE__SSP:
         return ssp_ready(job, p->clock);
@@ -42,6 +58,13 @@ pull_ready(struct shard *s, const struct job *job, struct pull *p)
     default:
         return true;
     }
+}
+
+static bool
+pull_ready(struct shard *s, const struct job *job, struct pull *p)
+{
+    p->settles = pull_mode_ready(s, job, p);
+    return p->settles && pull_settled(s, p);
 }
 
 static void
@@ -116,8 +139,8 @@ pull_park(struct shard *s, struct connection *c, const struct pull *asked)
         return;
     }
     *p = *asked;
-    DL_APPEND(c->session->job->pulls, p);
-    c->session->job->pulls_len++;
+    DL_APPEND(p->job->pulls, p);
+    p->job->pulls_len++;
     DL_APPEND2(c->parked, p, parked_prev, parked_next);
     c->parked_len++;
     parked_count(s, c, shard_data_bytes(p->data) + sizeof *p);
@@ -154,7 +177,7 @@ may_park(struct shard *s, struct connection *c, uint64_t request, const struct s
 }
 
 /* The job whose blocks are asked for: for a worker its own, for an observer that of the first block. */
-static const struct job *
+static struct job *
 job_asked(const struct shard *s, const struct connection *c, const Psd__Pull *m)
 {
     const struct variable *v;
@@ -174,12 +197,27 @@ no_job(const struct shard *s, const Psd__Pull *m, struct ps_error *e)
     return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable %u: attach first", s->config.shard, m->var[0]);
 }
 
+/* What the puller knows of assigns, and wants of them. */
+static void
+pull_take_assigns(struct shard *s, const struct connection *c, struct job *job, const Psd__Pull *m)
+{
+    assign_resolve(s, job, MAX(m->assigned, m->with_assign), 0);
+    if (c->session != NULL && m->with_assign > 0)
+        assign_hurry(s, job, m->clock, m->with_assign);
+}
+
 void
 pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pull *m)
 {
-    const struct job *job = job_asked(s, c, m);
-    struct pull p = {
-        .connection = c, .request = request, .clock = m->clock, .since_ms = s->now_ms, .since_ns = s->now_ns};
+    struct job *job = job_asked(s, c, m);
+    struct pull p = {.connection = c,
+                     .job = job,
+                     .request = request,
+                     .clock = m->clock,
+                     .with_assign = m->with_assign,
+                     .now = m->now || c->session == NULL, /* an observer holds no clock and waits for none */
+                     .since_ms = s->now_ms,
+                     .since_ns = s->now_ns};
     struct ps_error e;
     enum ps_err err;
 
@@ -187,9 +225,10 @@ pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pul
         actions_error(s, c, request, err, e.text);
         return;
     }
+    pull_take_assigns(s, c, job, m);
     if ((p.data = data_of_pull(request, m)) == NULL)
         turn_fail(s, PS_ERR_NOMEM);
-    else if (m->now || c->session == NULL || pull_ready(s, job, &p)) /* an observer holds no clock and waits for none */
+    else if (pull_ready(s, job, &p))
         pull_send(s, c, DURABLE_ACKS_NONE, p.data, job);
     else if (may_park(s, c, request, p.data))
         pull_park(s, c, &p);
@@ -255,17 +294,17 @@ count_wait(struct shard *s, const struct pull *p, enum wait reason)
 
 /* Out of both lists; its data is the caller's. */
 static struct shard_data *
-pull_unpark(struct shard *s, struct job *job, struct pull *p)
+pull_unpark(struct shard *s, struct pull *p)
 {
     struct shard_data *data = p->data;
     struct connection *c = p->connection;
-    bool sync = job_is_sync(job);
+    bool sync = job_is_sync(p->job);
+    uint32_t task = c->session != NULL ? c->session->task : TIMELINE_NOBODY;
 
     count_wait(s, p, sync ? WAIT_STEP : WAIT_BOUND);
-    data->held_us =
-        shard_trace_held(s, sync ? TIMELINE_HELD_STEP : TIMELINE_HELD_BOUND, p->since_ns, c->session->task, p->clock);
-    DL_DELETE(job->pulls, p);
-    job->pulls_len--;
+    data->held_us = shard_trace_held(s, sync ? TIMELINE_HELD_STEP : TIMELINE_HELD_BOUND, p->since_ns, task, p->clock);
+    DL_DELETE(p->job->pulls, p);
+    p->job->pulls_len--;
     DL_DELETE2(c->parked, p, parked_prev, parked_next);
     c->parked_len--;
     parked_uncount(s, c, shard_data_bytes(data) + sizeof *p);
@@ -283,8 +322,9 @@ sweep_job(struct shard *s, struct job *job)
         struct connection *c = p->connection;
 
         if (pull_ready(s, job, p))
-            pull_send(s, c, DURABLE_ACKS_NONE, pull_unpark(s, job, p), job);
+            pull_send(s, c, DURABLE_ACKS_NONE, pull_unpark(s, p), job);
     }
+    assign_clock_moved(s, job);
 }
 
 void
@@ -299,12 +339,12 @@ pull_sweep(struct shard *s)
 }
 
 static void
-pull_end_with(struct shard *s, struct job *job, struct pull *p, enum ps_err code, const char *text)
+pull_end_with(struct shard *s, struct pull *p, enum ps_err code, const char *text)
 {
     struct connection *c = p->connection;
     uint64_t request = p->request;
 
-    shard_data_free(pull_unpark(s, job, p));
+    shard_data_free(pull_unpark(s, p));
     if (code != PS_OK)
         actions_error(s, c, request, code, text);
 }
@@ -319,7 +359,7 @@ pull_end(struct shard *s, struct connection *c, uint64_t request, enum ps_err co
         next = p->parked_next;
         if (request != 0 && p->request != request)
             continue;
-        pull_end_with(s, c->session->job, p, code, text);
+        pull_end_with(s, p, code, text);
         found = true;
     }
     return found;
@@ -331,7 +371,36 @@ pull_end_job(struct shard *s, struct job *job, enum ps_err code, const char *tex
     struct pull *p, *next;
 
     DL_FOREACH_SAFE (job->pulls, p, next)
-        pull_end_with(s, job, p, code, text);
+        pull_end_with(s, p, code, text);
+}
+
+void
+pull_end_waiting(struct shard *s, struct job *job, enum ps_err code, const char *text)
+{
+    struct pull *p, *next;
+
+    DL_FOREACH_SAFE (job->pulls, p, next)
+        if (!p->settles)
+            pull_end_with(s, p, code, text);
+}
+
+static bool
+pull_has_dropped(const struct shard *s, const struct pull *p)
+{
+    for (uint32_t i = 0; i < p->data->len; i++)
+        if (variable_find(s, p->data->var[i]) == NULL)
+            return true;
+    return false;
+}
+
+void
+pull_end_dropped(struct shard *s, struct job *job, const char *text)
+{
+    struct pull *p, *next;
+
+    DL_FOREACH_SAFE (job->pulls, p, next)
+        if (pull_has_dropped(s, p))
+            pull_end_with(s, p, PS_ERR_DROPPED, text);
 }
 
 void

@@ -19,7 +19,11 @@ struct shard_data;
 
 struct pull {
     struct connection *connection;
+    struct job *job; /* whose blocks they are */
     uint64_t request, clock, since_ms, since_ns;
+    uint64_t with_assign;                   /* no block without the assigns up to this one */
+    bool now;                               /* whatever the mode's condition */
+    bool settles;                           /* only blocks that take values of an assign are waited for */
     uint32_t at;                            /* sync: blocks before this one are ready */
     struct shard_data *data;                /* what it asks for */
     struct pull *prev, *next;               /* in its job */
@@ -38,9 +42,12 @@ void pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint
 /* Send what became ready. */
 void pull_sweep(struct shard *s);
 
-/* End parked pulls with an error: of one connection (request 0: all), or of a job. True when there was one. */
+/* End parked pulls with an error, or (PS_OK) without an answer: of one connection (request 0: all); true when there was
+ * one. Of a job: all; those that wait for workers; those of variables that were dropped. */
 bool pull_end(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text);
 void pull_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text);
+void pull_end_waiting(struct shard *s, struct job *job, enum ps_err code, const char *text);
+void pull_end_dropped(struct shard *s, struct job *job, const char *text);
 
 /* Drop them without an answer. */
 void pull_forget(struct shard *s, struct connection *c);

@@ -36,6 +36,16 @@ push_refuse(struct shard *s, struct session *session, const Psd__Push *m, const 
     actions_ack(s, session->connection, m->seq, e->code, NULL, 0, e->text);
 }
 
+/* There is no room: that is its answer; the peer learns of other errors by asking again. */
+static void
+push_refuse_room(struct shard *s, struct connection *c, const Psd__Push *m, const struct ps_error *e)
+{
+    if (e->code == PS_ERR_FULL)
+        push_refuse(s, c->session, m, e);
+    else
+        connection_refuse(s, c, e->code, "%s", e->text);
+}
+
 /* ---- Applying: async and ssp ---- */
 
 /* Codes of the blocks; NULL until the first that is not OK. */
@@ -316,6 +326,14 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
     }
     if (s->save.waiting != NULL && job_is_sync(session->job) && save_gate_holds(s, session->job, m->clock))
         return SHARD_TURN_FULL;
+    if (!assign_settle_pushed(s, session->job, m, &err))
+        return SHARD_TURN_FULL;
+    if (err != PS_OK) {
+        (void)ps_fail(&e, err, "shard %u has no room for values that were assigned: %s", s->config.shard,
+                      ps_strerror(err));
+        push_refuse_room(s, c, m, &e);
+        return SHARD_TAKEN;
+    }
     if (push_check(s, ctx, session, msg, &room, &e) != PS_OK ||
         push_check_durable(s, ctx, session, msg, &room, &e) != PS_OK) {
         push_refuse(s, session, m, &e);
@@ -326,10 +344,7 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
         return SHARD_TURN_FULL;
     case TURN_REFUSED:
         ps_fail(&e, err, "shard %u has no room for this push: %s", s->config.shard, ps_strerror(err));
-        if (err == PS_ERR_FULL)
-            push_refuse(s, session, m, &e);
-        else
-            connection_refuse(s, c, err, "%s", e.text);
+        push_refuse_room(s, c, m, &e);
         return SHARD_TAKEN;
     case TURN_READY:
         break;

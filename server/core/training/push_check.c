@@ -80,7 +80,7 @@ check_blocks(struct shard *s, struct event_context *ctx, const struct session *s
             return err;
         ref->asked = m->want_value && !m->durable;
         ref->counted = m->cursor != NULL && data_steps_counted(session, data_cursor_of(m->cursor), ref);
-        *room += ref->variable->kind->room(s, ref);
+        *room += ref->variable->kind->room(s, ref) + assign_log_room(s, ref);
     }
     return PS_OK;
 }

@@ -64,6 +64,8 @@ save_gate_ready(const struct shard *s, struct save_request *r)
 {
     const struct job *job = r->job_id != 0 ? s->jobs_by_id[r->job_id] : NULL;
 
+    if (job != NULL && assign_settling(s, job)) /* some blocks would have the values, others not */
+        return false;
     if (job == NULL || !r->at_clock)
         return true;
     switch (job->options->mode) {

@@ -31,6 +31,7 @@ sync_step_free(struct shard *s, struct sync_step *g)
 
     block_refind(s, g->variable->id, g->number, &ref);
     ref.block->sync_step = NULL;
+    assign_step_gone(s, job, ref.block);
     if (g->due)
         DL_DELETE(s->due, g);
     else

@@ -145,17 +145,20 @@ sync_step_step(struct shard *s, struct event_context *ctx, struct sync_step *g, 
     uint32_t n;
 
     block_refind(s, g->variable->id, g->number, &ref);
-    if ((err = turn_touch(s, &ref)) != PS_OK)
+    if ((err = assign_settle_block(s, &ref, g->clock)) != PS_OK || (err = turn_touch(s, &ref)) != PS_OK)
         return err;
     gradients = sync_step_collect(s, ctx, g, now, &n);
     if (n > 0 && sync_step_apply_mean(s, g, &ref, gradients, n, clock)) {
         sync_step_count_data(s, g, &ref);
         update_count(s, &ref, n);
         sync_step_count_workers(g, &ref);
-        return PS_OK;
+    } else {
+        update_clock(&ref, clock);
+        err = n > 0 ? PS_ERR_NONFINITE : PS_OK;
     }
-    update_clock(&ref, clock);
-    return n > 0 ? PS_ERR_NONFINITE : PS_OK;
+    if (s->turn.failed == PS_OK && assign_settle_block(s, &ref, MAX(clock, ref.variable->job->slowest)) != PS_OK)
+        ps_assert(s->turn.failed != PS_OK); /* the block has its place in this turn */
+    return err;
 }
 
 /* ---- Closing ---- */
@@ -187,7 +190,7 @@ sync_step_close_due(struct shard *s, struct event_context *ctx, struct sync_step
     enum ps_err err;
 
     block_refind(s, g->variable->id, g->number, &ref);
-    room = ref.variable->kind->room(s, &ref);
+    room = ref.variable->kind->room(s, &ref) + assign_log_room(s, &ref);
     if (g->durable)
         room += redo_room(s, 1, g->len, block_gradient_bytes(&ref));
     switch (turn_room(s, room, &err)) {

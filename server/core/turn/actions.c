@@ -93,6 +93,19 @@ actions_send(struct shard *s, struct connection *c, enum msg_type type, uint64_t
 }
 
 void
+actions_frame(struct shard *s, struct connection *c, uint8_t *bytes, size_t len)
+{
+    struct shard_action action = {.kind = SHARD_SEND, .conn = c->id, .bytes = bytes, .len = len};
+
+    if (c->state == CONN_CLOSING) {
+        free(bytes);
+        return;
+    }
+    c->turn = s->turn.number;
+    actions_queue(s, action);
+}
+
+void
 actions_error(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text)
 {
     Psd__Error m = PSD__ERROR__INIT;
@@ -330,6 +343,10 @@ actions_flush_acks(struct shard *s, struct connection *c)
     while (at != 0) {
         frame_fill(a->frame, a->acks, &at);
         a->frame->message.held_us = held_us;
+        if (s->config.shard == 0 && c->session != NULL) {
+            a->frame->message.assigned = c->session->job->assigns.assigned;
+            a->frame->message.given_up = c->session->job->assigns.given_up;
+        }
         actions_send(s, c, MSG_ACK, 0, &a->frame->message.base);
     }
 }

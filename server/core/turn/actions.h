@@ -40,6 +40,9 @@ struct actions {
 
 void actions_send(struct shard *s, struct connection *c, enum msg_type type, uint64_t request,
                   const ProtobufCMessage *message);
+
+/* The same of a frame that is made already; bytes are the action's then. */
+void actions_frame(struct shard *s, struct connection *c, uint8_t *bytes, size_t len);
 void actions_error(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text);
 
 /* data is the action's then. */

@@ -26,6 +26,7 @@ struct connection {
     uint32_t parked_len;
     struct declare_waiter *declares; /* declares and attaches that wait for blocks, in order of arrival: */
     uint32_t declares_len;           /* so many */
+    uint32_t assigns_len;            /* that have not begun */
     uint64_t parked_bytes;
     struct shard_share *share;      /* from its hello on; may be NULL */
     uint32_t durable_acks_len;      /* answers of durable pushes */

@@ -8,11 +8,12 @@
 
 struct shard_data {
     uint64_t request, seq;
-    uint64_t clock;        /* of the slowest when the answer was due */
-    uint64_t boot;         /* of the data then */
-    uint64_t held_us;      /* for other workers */
-    uint32_t job_id, task; /* the worker that it answers; job_id 0: none */
-    uint32_t len;          /* blocks */
+    uint64_t clock;                   /* of the slowest when the answer was due */
+    uint64_t boot;                    /* of the data then */
+    uint64_t held_us;                 /* for other workers */
+    uint64_t assigned, newest_assign; /* as it goes out: of the job's assigns, up to which all are in it; the newest */
+    uint32_t job_id, task;            /* the worker that it answers; job_id 0: none */
+    uint32_t len;                     /* blocks */
     bool with_newer, with_codes;
     uint8_t *head;
     struct span *parts;

@@ -8,7 +8,9 @@
  *
  * McMahan et al., KDD 2013, algorithm 1; there lambda 2 stands where TensorFlow, and so this, has 2 l2. Defaults are
  * those of Keras: Ftrl(0.001, power -0.5, accumulator 0.1, l1, l2 and beta 0). Weights follow from z and n alone, so
- * first values live until the first update, and a learning rate that is changed scales all weights: no schedule. */
+ * first values live until the first update, and a learning rate that is changed scales all weights: no schedule.
+ *
+ * Weights that are assigned stay: z becomes the one from which they follow, with n as it is. */
 OPTIMIZER_SLOTS(FTRL, 2, 2);
 
 struct ftrl_step {
@@ -34,12 +36,29 @@ ftrl_check(const struct ps_optimizer *o, struct ps_error *e)
     return PS_OK;
 }
 
+/* The rule's last line, solved for z. Of a weight from which a z beyond all floats would follow, z is the largest. */
+static void
+ftrl_follow(const struct ps_optimizer *o, size_t n, const struct optimizer_arrays *arrays)
+{
+    double rest = o->beta / o->learning_rate + 2 * o->l2;
+
+    for (size_t i = 0; i < n; i++) {
+        double w = (double)arrays->weights[i],
+               power = elementary_power((double)arrays->slot[0][i], -o->learning_rate_power);
+        double z = -w * (power / o->learning_rate + rest);
+
+        z = w > 0 ? z - o->l1 : w < 0 ? z + o->l1 : 0;
+        arrays->slot[1][i] = (float)fmax(-(double)FLT_MAX, fmin((double)FLT_MAX, z));
+    }
+}
+
 static const struct optimizer_row ftrl_row = {
     .source = "McMahan et al., KDD 2013",
     .parameters = {PARAMETER(learning_rate, ABOVE_0, 0.001), PARAMETER(learning_rate_power, AT_MOST_0, -0.5),
                    PARAMETER(initial_accumulator, AT_LEAST_0, 0.1), PARAMETER(l1, AT_LEAST_0, 0),
                    PARAMETER(l2, AT_LEAST_0, 0), PARAMETER(beta, AT_LEAST_0, 0)},
     .slot_start = ftrl_slot_start,
+    .follow = ftrl_follow,
     .check = ftrl_check,
     .own_l2 = true,
     .fixed_rate = true,

@@ -365,10 +365,10 @@ END_TEST
  * bits. */
 START_TEST(bits_are_those_of_every_release)
 {
-    static const uint64_t expected[INIT_KIND_MAX] = {0x94eb5aa73e186ba5, 0x7a788ced68bf5565, 0xd6b5a8210a155765,
-                                                     0xea1dd63df6f05935, 0xb2f8eb75c8e51a8c, 0xaa7025d4a0cdd010,
-                                                     0x48fd2bdf116230b0, 0xe4a66900d7f5fa93, 0xe277071bd2f0c16e,
-                                                     0x39e5334598c48786, 0x797c97479f626a86, 0xf975c19b7266a126};
+    static const uint64_t expected[INIT_KIND_MAX] = {
+        0x94eb5aa73e186ba5, 0x7a788ced68bf5565, 0xd6b5a8210a155765, 0xea1dd63df6f05935, 0xb2f8eb75c8e51a8c,
+        0xaa7025d4a0cdd010, 0x48fd2bdf116230b0, 0xe4a66900d7f5fa93, 0xe277071bd2f0c16e, 0x39e5334598c48786,
+        0x797c97479f626a86, 0xf975c19b7266a126, 0x94eb5aa73e186ba5};
     struct initializer init = initializer_example(_i, 42);
     uint64_t h = 0xcbf29ce484222325u;
     static float x[1000];

@@ -72,6 +72,8 @@ static struct samples {
     Psd__Begins defined_begins;
     Psd__Drop drop;
     Psd__Dropped dropped;
+    Psd__Assign assign;
+    Psd__Assigned assigned;
     Psd__Meet meet;
     Psd__Meeting meeting;
     Psd__GroupMember member[2], *member_list[2];
@@ -430,6 +432,17 @@ samples_saves(void)
     psd__dropped__init(&m.dropped);
     m.dropped.found = 1;
     m.dropped.bytes = 77;
+    psd__assign__init(&m.assign);
+    m.assign.step = PSD__ASSIGN_STEP__STAGE;
+    m.assign.attempt = 3;
+    m.assign.number = 7;
+    m.assign.n_var = m.assign.n_block = 2;
+    m.assign.var = m.assign.block = m.ids;
+    m.assign.first = true;
+    psd__assigned__init(&m.assigned);
+    m.assigned.number = 7;
+    m.assigned.committed = 5;
+    m.assigned.clock = 9;
 }
 
 static void
@@ -507,6 +520,8 @@ wire_sample(enum msg_type type)
         [MSG_DEFINED] = &m.defined.base,
         [MSG_DROP] = &m.drop.base,
         [MSG_DROPPED] = &m.dropped.base,
+        [MSG_ASSIGN] = &m.assign.base,
+        [MSG_ASSIGNED] = &m.assigned.base,
     };
 
     return of_type[type];
@@ -540,7 +555,7 @@ wire_teardown(void)
 static uint64_t
 payload_of(enum msg_type type)
 {
-    return type == MSG_PUSH || type == MSG_DATA ? 64 : 0;
+    return type == MSG_PUSH || type == MSG_DATA || type == MSG_ASSIGN ? 64 : 0;
 }
 
 static enum ps_err
@@ -728,6 +743,14 @@ many_names(size_t n)
     X(define_name_twice, DEFINE, INVALID, "both called 'batch'", m.field[1].name = (char *)"batch")                    \
     X(define_value_long, DEFINE, INVALID, "at most 127 bytes", m.field[1].value = wire_letters(128))                   \
     X(define_value_control, DEFINE, INVALID, "without control characters", m.field[0].value = (char *)"9\x1b")         \
+    X(assign_step, ASSIGN, INVALID, "assign.step is 6", m.assign.step = 6)                                             \
+    X(assign_attempt, ASSIGN, INVALID, "assign.attempt is 0", m.assign.attempt = 0)                                    \
+    X(assign_number, ASSIGN, INVALID, "assign.number is 0", m.assign.number = 0)                                       \
+    X(assign_number_max, ASSIGN, LIMIT, "assign.number is", m.assign.number = WIRE_ASSIGN_MAX + 1)                     \
+    X(assign_committed, ASSIGN, LIMIT, "assign.committed is", m.assign.committed = UINT64_MAX)                         \
+    X(assign_no_blocks, ASSIGN, INVALID, "assign.var is 0", m.assign.n_var = m.assign.n_block = 0)                     \
+    X(assign_blocks, ASSIGN, INVALID, "assign.block", m.assign.n_block = 1)                                            \
+    X(assign_blocks_late, ASSIGN, LIMIT, "assign.var is 2", m.assign.step = PSD__ASSIGN_STEP__COMMIT)                  \
     X(restore_dir, RESTORE, INVALID, "restore.dir is empty", m.restore.dir = (char *)"")                               \
     X(restore_job_long, RESTORE, LIMIT, "restore.job has 256 bytes", m.restore.job = wire_letters(256))                \
     X(attach_no_job, ATTACH, INVALID, "attach.job is empty", m.attach.job = (char *)"")                                \
@@ -746,7 +769,7 @@ many_names(size_t n)
     X(declare_elements, DECLARE, LIMIT, "declare.dims", m.dims[1] = WIRE_ELEMENTS_MAX / 3 + 1)                         \
     X(declare_overflow, DECLARE, LIMIT, "declare.dims", m.dims[1] = UINT64_MAX)                                        \
     X(declare_nonfinite, DECLARE, INVALID, "declare.nonfinite is 2", m.declare.nonfinite = 2)                          \
-    X(init_kind, DECLARE, INVALID, "declare.init.kind is 12", m.init.kind = 12)                                        \
+    X(init_kind, DECLARE, INVALID, "declare.init.kind is 13", m.init.kind = 13)                                        \
     X(init_a, DECLARE, INVALID, "declare.init.a is not finite", m.init.a = INFINITY)                                   \
     X(init_b, DECLARE, INVALID, "declare.init.b is not finite", m.init.b = NAN)                                        \
     X(init_deviation, DECLARE, INVALID, "initializer normal", m.init.b = -1)                                           \
@@ -939,11 +962,11 @@ END_TEST
 
 /* ---- The frame around it ---- */
 
-START_TEST(only_push_and_data_may_carry_a_payload)
+START_TEST(only_messages_with_blocks_may_carry_a_payload)
 {
     enum msg_type type = (enum msg_type)_i;
     struct frame_head head = {FRAME_VERSION, (uint16_t)type, 0, 8, 1};
-    bool may = type == MSG_PUSH || type == MSG_DATA;
+    bool may = type == MSG_PUSH || type == MSG_DATA || type == MSG_ASSIGN;
     struct ps_error e = {0};
     struct wire_msg msg;
 
@@ -1406,7 +1429,7 @@ make_suite(void)
     tcase_add_loop_test(codec, every_message_comes_back_as_it_was, MSG_NONE + 1, MSG_TYPE_MAX);
     tcase_add_loop_test(codec, a_message_of_defaults_is_refused_or_filled_in, MSG_NONE + 1, MSG_TYPE_MAX);
     tcase_add_test(codec, parts_that_were_left_out_are_filled_in);
-    tcase_add_loop_test(codec, only_push_and_data_may_carry_a_payload, MSG_NONE + 1, MSG_TYPE_MAX);
+    tcase_add_loop_test(codec, only_messages_with_blocks_may_carry_a_payload, MSG_NONE + 1, MSG_TYPE_MAX);
     tcase_add_loop_test(codec, what_is_answered_has_a_request_id, MSG_NONE + 1, MSG_TYPE_MAX);
     tcase_add_test(codec, an_unknown_type_is_refused);
     tcase_add_test(codec, a_small_message_cannot_unpack_to_much);

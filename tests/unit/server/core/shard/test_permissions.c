@@ -25,6 +25,7 @@ static const struct {
     {MSG_MEETING, ROLE_NONE},   {MSG_MET, ROLE_NONE},          {MSG_EVICT, ROLE_ADMIN},
     {MSG_EVICTED, ROLE_NONE},   {MSG_DEFINE, ROLE_TRAIN},      {MSG_DEFINED, ROLE_NONE},
     {MSG_DROP, ROLE_ADMIN},     {MSG_DROPPED, ROLE_NONE},
+    {MSG_ASSIGN, ROLE_TRAIN},   {MSG_ASSIGNED, ROLE_NONE},
 };
 
 static_assert(ARRAY_LEN(table) == MESSAGES, "a row for each message");
