@@ -5,9 +5,8 @@
 #include "client/api/trace_recorder.h"
 #include "client/core/shards/variable.h"
 
-/* The core's variables of a call; NULL with *err set. */
-static struct core_var **
-core_vars(ps_client *c, size_t n, ps_var *const vars[], enum ps_err *err, struct ps_error *e)
+struct core_var **
+call_vars(ps_client *c, size_t n, ps_var *const vars[], enum ps_err *err, struct ps_error *e)
 {
     struct core_var **room;
     size_t i;
@@ -90,15 +89,13 @@ client_block_len(const ps_var *var, uint64_t block)
     return len;
 }
 
-/* Options of blocking forms: 0 stands for the client's default, which a wait calls -1. */
-static int
-timeout_or_default(int timeout_ms)
+int
+call_timeout(int timeout_ms)
 {
     return timeout_ms != 0 ? timeout_ms : -1;
 }
 
-/* A handle for what is to be started, and the client entered; NULL with *err set, and not entered. */
-static struct ps_op *
+struct ps_op *
 call_begin(ps_client *c, const char *what, const void *out, enum ps_err *err, struct ps_error *e)
 {
     struct ps_op *handle;
@@ -125,7 +122,7 @@ ps_client_pull_start(ps_client *c, size_t n, ps_var *const vars[], float *const 
 
     if ((handle = call_begin(c, "pull", op, &err, error)) == NULL)
         return err;
-    if ((list = core_vars(c, n, vars, &err, error)) != NULL)
+    if ((list = call_vars(c, n, vars, &err, error)) != NULL)
         err = call_held_started(handle, core_pull(c->core, n, list, out, options, &handle->core, error), op);
     else
         call_free(handle);
@@ -142,7 +139,7 @@ ps_client_pull(ps_client *c, size_t n, ps_var *const vars[], float *const out[],
 
     if ((err = ps_client_pull_start(c, n, vars, out, options, &op, error)) != PS_OK)
         return err;
-    return call_finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
+    return call_finish(op, options != NULL ? call_timeout(options->timeout_ms) : -1, error);
 }
 
 /* ---- Push ---- */
@@ -157,7 +154,7 @@ push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grad
 
     if ((handle = call_begin(c, "push", op, &err, error)) == NULL)
         return err;
-    if ((list = core_vars(c, n, vars, &err, error)) != NULL)
+    if ((list = call_vars(c, n, vars, &err, error)) != NULL)
         err = call_held_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
     else
         call_free(handle);
@@ -200,7 +197,7 @@ ps_client_push(ps_client *c, size_t n, ps_var *const vars[], const float *const 
 
     if ((err = push_start(c, n, vars, grads, NULL, options, &op, error)) != PS_OK)
         return err;
-    return call_finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
+    return call_finish(op, options != NULL ? call_timeout(options->timeout_ms) : -1, error);
 }
 
 enum ps_err
@@ -221,7 +218,7 @@ ps_client_push_pull(ps_client *c, size_t n, ps_var *const vars[], const float *c
 
     if ((err = ps_client_push_pull_start(c, n, vars, grads, out, options, &op, error)) != PS_OK)
         return err;
-    return call_finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
+    return call_finish(op, options != NULL ? call_timeout(options->timeout_ms) : -1, error);
 }
 
 /* ---- Tick, barrier ---- */

@@ -5,8 +5,8 @@
 
 #define ATTACH_AT_ONCE 256 /* variables that are asked for and not found yet */
 
-static struct ps_var *
-var_handle(ps_client *c, struct core_var *core)
+struct ps_var *
+client_var(ps_client *c, struct core_var *core)
 {
     void **handle = core_var_handle(core);
     struct ps_var *v = *handle;
@@ -29,7 +29,7 @@ variable_declare_start(ps_client *c, const struct ps_var_spec *spec, ps_var **ou
     if (handle == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a declaration");
     err = core_declare(c->core, spec, &v, &handle->core, e);
-    if (err == PS_OK && (*out = var_handle(c, v)) == NULL) {
+    if (err == PS_OK && (*out = client_var(c, v)) == NULL) {
         core_op_free(c->core, handle->core);
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for variable '%s'", spec->name);
     }
@@ -86,7 +86,7 @@ variable_attach_end(ps_op *op, ps_var **out, struct ps_error *e)
     enum ps_err err;
 
     if ((err = call_wait(op, client_timeout(c, -1), e)) == PS_OK &&
-        (*out = var_handle(c, core_op_variable(op->core))) == NULL)
+        (*out = client_var(c, core_op_variable(op->core))) == NULL)
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for variable '%s'", core_var_name(core_op_variable(op->core)));
     variable_attach_free(op);
     return err;

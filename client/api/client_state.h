@@ -170,6 +170,22 @@ enum ps_err call_finish(ps_op *op, int timeout_ms, struct ps_error *e) PS_MUST_U
 /* PS_ERR_INVALID when one of these is NULL. */
 enum ps_err call_need(const ps_client *c, const void *out, struct ps_error *e) PS_MUST_USE;
 
+/* ---- calls.c ---- */
+
+/* A handle for what is to be started, and the client entered; NULL with *err set, and not entered. */
+struct ps_op *call_begin(ps_client *c, const char *what, const void *out, enum ps_err *err, struct ps_error *e);
+
+/* The core's variables of a call; NULL with *err set. Within client_enter(). */
+struct core_var **call_vars(ps_client *c, size_t n, ps_var *const vars[], enum ps_err *err, struct ps_error *e);
+
+/* Options of blocking forms: 0 stands for the client's default, which a wait calls -1. */
+int call_timeout(int timeout_ms);
+
+/* ---- calls_variables.c; within client_enter() ---- */
+
+/* The client's handle of a variable; NULL: out of memory. */
+struct ps_var *client_var(ps_client *c, struct core_var *core);
+
 /* ---- admin.c; within client_enter() ---- */
 
 /* The start and end of every query. NULL: out of memory. */

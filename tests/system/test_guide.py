@@ -133,7 +133,7 @@ ok(not wrong, "PROTOCOL.md's limits have their values, too", *wrong)
 SENDERS = {"NEWCOMER": "client", "WORKER": "worker", "CLIENT": "worker, observer", "OBSERVER": "observer", "SHARD": "shard",
            "MEMBER": "worker"}
 ANSWERS = {"WELCOME", "DECLARED", "DATA", "ACK", "REPORT", "PONG", "SET_DONE", "SAVE_DONE", "CHECKPOINT_DONE",
-           "RESTORE_DONE", "MET", "EVICTED", "DEFINED", "DROPPED"}
+           "RESTORE_DONE", "MET", "EVICTED", "DEFINED", "DROPPED", "ASSIGNED"}
 
 listed = [[c.strip() for c in row.split(",")] for row in re.findall(r"^    X\(([A-Z_]+, +\d+, .*?)\)", read("common/core/wire/message_list.h"), re.M)]
 wrong = []

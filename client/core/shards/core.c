@@ -336,6 +336,7 @@ drop_all(struct core *c, const struct ps_error *e)
     struct core_op *op, *next;
     uint32_t i, j;
 
+    op_assign_drop(c);
     for (i = 0; i < c->config.shards; i++)
         shard_link_drop(c, &c->links[i]);
     for (op = c->ops; op != NULL; op = next) {

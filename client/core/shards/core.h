@@ -33,11 +33,12 @@
  *                                                                          │
  *     any state: an error that shard_link_error_final() lists ─────────────┴──► FATAL (until core_rejoin())
  *
- * An operation (pull, push, tick, barrier, declare, attach, query, ping, set, drain) is cut into requests, each one
- * frame to one shard. Requests of pulls and of sequenced messages are made when there is room to send them, so an
+ * An operation (pull, push, tick, barrier, declare, attach, assign, query, ping, set, drain) is cut into requests, each
+ * one frame to one shard. Requests of pulls and of sequenced messages are made when there is room to send them, so an
  * operation on a terabyte holds a few kilobytes. On each shard requests go out in the order of the operations' starts.
  * Windows, per shard: bytes handed out by CORE_SEND and not given back (SHARD_LINK_SEND_BYTES), pulls asked and not
- * answered (SHARD_LINK_PULL_BYTES, SHARD_LINK_PULLS_MAX), sequence numbers given and not acknowledged
+ * answered (SHARD_LINK_PULL_BYTES, SHARD_LINK_PULLS_MAX), values of assigns sent and not answered
+ * (SHARD_LINK_STAGE_BYTES), sequence numbers given and not acknowledged
  * (SHARD_LINK_UNACKED_MAX, a count and not bytes: in sync an acknowledgement comes when the others have pushed, so
  * workers that push in different orders would wait for each other in a window of bytes). Declares, queries, pings,
  * sets, drains and cancellations pass all windows.
@@ -50,8 +51,8 @@
  * Modules: variable (the table of variables, their ids and versions), scatter (which bytes of which buffer belong to
  * which block), request_pool (requests, sequence window, ids), request (how requests end), op (operations), shard_link
  * (one shard's connection), resync (what its welcome means), step_cursor (cursors of its data), residual (compressed
- * pushes), outbox and inbox (what goes out and comes in there), setting (changes of a running cluster). core.c
- * dispatches. */
+ * pushes), op_assign (phases of an assign), outbox and inbox (what goes out and comes in there), setting (changes of a
+ * running cluster). core.c dispatches. */
 #ifndef CLIENT_CORE_SHARDS_CORE_H
 #define CLIENT_CORE_SHARDS_CORE_H
 
@@ -65,6 +66,7 @@
 #define SHARD_LINK_SEND_BYTES  (4 * MIB)  /* handed out to be sent, not given back yet */
 #define SHARD_LINK_PULL_BYTES  (32 * MIB) /* asked, not answered */
 #define SHARD_LINK_PULLS_MAX   1024       /* asked, not answered: frames */
+#define SHARD_LINK_STAGE_BYTES (32 * MIB) /* of assigns: sent, not answered */
 #define SHARD_LINK_UNACKED_MAX 65536 /* sequence numbers given, not acknowledged (the shard's SHARD_UNRESOLVED_MAX) */
 #define SHARD_LINK_GREET_MS    5000  /* a connection that is not made, or a HELLO not answered, by then is given up */
 #define SHARD_LINK_BACKOFF_MIN 10    /* ms, doubled by each failure */
@@ -300,6 +302,15 @@ enum ps_err core_set(struct core *c, const struct ps_setting *setting, struct co
 /* Done when the shard has announced that it stops and the connection has ended. */
 enum ps_err core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 
+/* values: [n], borrowed until the operation is done. One begins when those that were started before are done. */
+enum ps_err core_assign(struct core *c, size_t n, struct core_var *const vars[], const float *const values[],
+                        const struct ps_assign_options *options, struct core_op **op, struct ps_error *e) PS_MUST_USE;
+/* vars: [n], filled; each may be used when this is done. values[i]: NULL where this worker has none. given: [n],
+ * borrowed until this is done and filled when it is done well, or NULL: 1 where these values are the first. */
+enum ps_err core_declare_values(struct core *c, size_t n, const struct ps_var_spec specs[], const float *const values[],
+                                const struct ps_assign_options *options, struct core_var *vars[], int given[],
+                                struct core_op **op, struct ps_error *e) PS_MUST_USE;
+
 /* Any other message that one shard answers (QUERY, SAVE, CHECKPOINT; and from observers only RESTORE, EVICT, DROP), as
  * wire_check.c wants it; copied. core_op_answer() is the answer's metadata. */
 enum ps_err core_ask(struct core *c, uint32_t shard, enum msg_type type, const ProtobufCMessage *message,
@@ -316,6 +327,7 @@ uint64_t core_op_held_us(const struct core_op *op);
 
 struct core_var *core_op_variable(const struct core_op *op); /* of an attach; NULL before a shard has answered it */
 uint64_t core_op_blocks(const struct core_op *op);           /* blocks that a pull transferred */
+uint64_t core_op_assign_clock(const struct core_op *op);     /* of an assign: its values are of this clock */
 uint64_t core_op_variables(const struct core_op *op);        /* that a set changed */
 struct span core_op_answer(const struct core_op *op);        /* metadata of a query's Report, or of the answer to
                                                                 core_ask(); lives as long as op */

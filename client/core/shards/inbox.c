@@ -63,13 +63,13 @@ shard_link_meta(struct core *c, struct shard_link *l, const struct frame_head *h
 
 /* ---- Messages ---- */
 
-/* Its gradient is the caller's again, but the connection still reads from it: the connection must go. */
+/* Its buffer is the caller's again, but the connection still reads from it: the connection must go. */
 static void
 answered_too_soon(struct core *c, struct shard_link *l)
 {
     struct ps_error e;
 
-    core_error_set(c, l, &e, PS_ERR_PROTOCOL, "answered a push before it had all of it");
+    core_error_set(c, l, &e, PS_ERR_PROTOCOL, "answered a push or an assign before it had all of it");
     shard_link_lost(c, l, &e);
 }
 
@@ -89,7 +89,7 @@ inbox_answered(struct core *c, struct shard_link *l, struct request *p, const st
 {
     struct core_op *op = p->op;
     struct lane *lane = p->lane;
-    bool too_soon = p->kind == REQUEST_PUSH && p->state == REQUEST_HANDED_OUT;
+    bool too_soon = request_sends_blocks(p) && p->state == REQUEST_HANDED_OUT;
 
     l->pushes += p->counts;
     if (p->kind == REQUEST_TICK && error == NULL) {
@@ -146,7 +146,7 @@ void
 shard_link_note_codes(struct core *c, struct shard_link *l, struct request *p, const uint32_t *codes, uint32_t all,
                       struct ps_error *error)
 {
-    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_walk walk = op_walk(p->op, l->shard);
     struct block_cursor at = p->from;
     struct walk_block b;
     uint32_t i;
@@ -232,6 +232,9 @@ on_ack(struct core *c, struct shard_link *l)
     uint64_t epoch = l->epoch;
     size_t i;
 
+    op_assign_known(c, a->assigned);
+    if (a->given_up != 0)
+        c->assigns.given_up = a->given_up;
     for (i = 0; i < a->n_seq && l->epoch == epoch; i++) {
         if (a->seq[i] == 0 || a->seq[i] >= l->window.next) {
             inbox_broke(c, l, "acknowledged what was not sent");
@@ -331,6 +334,20 @@ on_set_done(struct core *c, struct shard_link *l)
     inbox_answered(c, l, p, NULL);
 }
 
+static void
+on_assigned(struct core *c, struct shard_link *l)
+{
+    struct request *p = request_ids_find(&l->requests, l->msg.request);
+    struct ps_error error = {0};
+
+    if (p == NULL || (p->kind != REQUEST_STAGE && p->kind != REQUEST_ASSIGN && p->kind != REQUEST_ABANDON)) {
+        inbox_broke(c, l, "answered an assign that was not made");
+        return;
+    }
+    op_assign_answered(c, l, p, l->msg.u.assigned, &error);
+    inbox_answered(c, l, p, error.code != PS_OK ? &error : NULL);
+}
+
 /* ---- Frames ---- */
 
 struct inbox_row {
@@ -357,7 +374,8 @@ struct inbox_row {
     X(MET, .take = NULL)                                                                                               \
     X(EVICTED, .keep = inbox_answer_kept)                                                                              \
     X(DEFINED, .take = definition_taken)                                                                               \
-    X(DROPPED, .keep = inbox_answer_kept)
+    X(DROPPED, .keep = inbox_answer_kept)                                                                              \
+    X(ASSIGNED, .take = on_assigned)
 
 static const struct inbox_row inbox_rows[MSG_TYPE_MAX] = {
 #define X(id, ...) [MSG_##id] = {__VA_ARGS__},

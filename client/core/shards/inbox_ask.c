@@ -59,7 +59,8 @@ describe_blocked(const Psd__Report *r, const Psd__BlockedReport *b, char *out, s
 static bool
 blocked_matches(const struct core *c, const struct core_op *op, const Psd__BlockedReport *b)
 {
-    static const char *const word[] = {[OP_PULL] = "pull", [OP_PUSH] = "push", [OP_BARRIER] = "barrier"};
+    static const char *const word[] = {
+        [OP_PULL] = "pull", [OP_PUSH] = "push", [OP_BARRIER] = "barrier", [OP_ASSIGN] = "assign"};
 
     return b->task == c->config.task && strcmp(b->job, c->config.job) == 0 && b->n_on_task > 0 &&
            op->kind < ARRAY_LEN(word) && word[op->kind] != NULL &&

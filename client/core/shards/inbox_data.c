@@ -9,7 +9,7 @@ data_find_buffers(struct shard_link *l, struct request *p, uint64_t *bytes)
 {
     const Psd__Data *d = l->msg.u.data;
     struct core_op *op = p->op;
-    struct block_walk walk = {op->vars, op->n, l->shard};
+    struct block_walk walk = op_walk(op, l->shard);
     struct block_cursor at = p->from;
     struct walk_block b;
     uint32_t i;
@@ -83,7 +83,7 @@ static void
 note_data(struct core *c, struct shard_link *l, struct request *p)
 {
     const Psd__Data *d = l->msg.u.data;
-    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_walk walk = op_walk(p->op, l->shard);
     struct block_cursor at = p->from;
     struct walk_block b;
     uint32_t i;
@@ -93,6 +93,9 @@ note_data(struct core *c, struct shard_link *l, struct request *p)
             p->op->blocks_transferred++;
         var_see(p->op->vars[b.var], b.block, d->version[i]);
     }
+    op_assign_known(c, d->newest_assign);
+    p->op->newest_assign = MAX(p->op->newest_assign, d->newest_assign);
+    p->lane->assigned = MIN(p->lane->assigned, d->assigned);
     c->stats.bytes_pulled += l->msg.payload_len;
     l->slowest = MAX(l->slowest, d->clock);
 }

@@ -28,6 +28,17 @@ var_known(struct shard_link *l, struct core_var *v)
     var_learn_id(v, l->shard, l->msg.u.declared->var);
 }
 
+/* What the shard lost were first values that a worker had given: only a worker can give them again. */
+static void
+report_awaits(struct core *c, struct shard_link *l, const struct core_var *v)
+{
+    struct ps_error e;
+
+    core_error_set(c, l, &e, PS_ERR_ROLLED_BACK,
+                   "lost variable '%.64s', whose first values workers give: declare it with them again", v->name);
+    core_emit_event(c, &e);
+}
+
 static void
 on_attached(struct core *c, struct shard_link *l, struct request *p)
 {
@@ -61,6 +72,8 @@ on_restored(struct core *c, struct shard_link *l, struct request *p)
         return;
     }
     var_known(l, p->var);
+    if (l->msg.u.declared->awaits)
+        report_awaits(c, l, p->var);
     inbox_answered(c, l, p, NULL);
     shard_link_restored(c, l);
 }
@@ -75,8 +88,10 @@ inbox_declared(struct core *c, struct shard_link *l)
     } else if (p != NULL && p->kind == REQUEST_RESTORE) {
         on_restored(c, l, p);
     } else if (p != NULL && p->kind == REQUEST_DECLARE) {
-        if (!p->given_up)
+        if (!p->given_up) {
             var_known(l, p->var);
+            p->var->shard[l->shard].awaits = l->msg.u.declared->awaits;
+        }
         inbox_answered(c, l, p, NULL);
     } else {
         inbox_broke(c, l, "answered a declaration that was not made");

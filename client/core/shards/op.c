@@ -97,6 +97,9 @@ op_new(struct core *c, enum op_kind kind)
     op->norm = 0;
     op->variables = 0;
     op->pull = (struct ps_pull_options){0};
+    op->newest_assign = op->with_assign = 0;
+    op->rereads = false;
+    op->assign = (struct op_assign){0};
     op->clock = c->clock;
     op->blocks_transferred = op->held_us = 0;
     op->lanes_n = 0;
@@ -157,7 +160,7 @@ op_add_lane(struct core_op *op, uint32_t shard)
 {
     struct lane *lane = &op->lanes[op->lanes_n++];
 
-    *lane = (struct lane){.op = op, .shard = shard};
+    *lane = (struct lane){.op = op, .shard = shard, .assigned = UINT64_MAX};
     return lane;
 }
 
@@ -200,17 +203,21 @@ drop_delay_queries(struct core *c, struct core_op *op)
             }
 }
 
-/* Of a declare or an attach. */
+static bool
+op_declares(const struct core_op *op)
+{
+    return op->kind == OP_DECLARE || op->kind == OP_ATTACH || (op->kind == OP_ASSIGN && op->assign.first);
+}
+
+/* Of a declare, or an attach, which may have found nothing. */
 static void
 end_declare(struct core_op *op)
 {
-    struct core_var *v = op->vars[0];
-
-    if (op->n == 0) /* an attach that found nothing */
-        return;
-    v->declaring--;
-    if (op->result.code == PS_OK)
-        v->declared = true;
+    for (size_t i = 0; i < op->n; i++) {
+        op->vars[i]->declaring--;
+        if (op->result.code == PS_OK)
+            op->vars[i]->declared = true;
+    }
 }
 
 void
@@ -221,7 +228,7 @@ op_end(struct core *c, struct core_op *op, const struct ps_error *result)
         op->result = *result;
     op->done = true;
     c->changes++;
-    if (op->kind == OP_DECLARE || op->kind == OP_ATTACH)
+    if (op_declares(op))
         end_declare(op);
     else if (op->kind == OP_PUSH)
         c->stats.pushes++;
@@ -229,6 +236,8 @@ op_end(struct core *c, struct core_op *op, const struct ps_error *result)
         c->stats.pulls++;
     drop_delay_queries(c, op);
     op_free_copy(c, op);
+    if (op->kind == OP_ASSIGN)
+        op_assign_over(c, op);
     op_recycle_if_over(c, op);
 }
 
@@ -279,6 +288,46 @@ op_note(struct core_op *op, const struct ps_error *error)
         op->result = *error;
 }
 
+/* Some values are from before an assign of which others have the values: the shards of the former are asked once more,
+ * for values with it. A push was applied all the same. */
+static bool
+op_reread(struct core *c, struct core_op *op)
+{
+    bool more = false;
+
+    if (MUTATION(ASSIGNS_MIXED) || (op->kind != OP_PULL && !(op->kind == OP_PUSH && op->want)) ||
+        (op->result.code != PS_OK && !op_is_drop(op->result.code)))
+        return false;
+    for (uint32_t i = 0; i < op->lanes_n; i++) {
+        struct lane *lane = &op->lanes[i];
+
+        if (lane->assigned >= op->newest_assign || !c->links[lane->shard].assigns)
+            continue;
+        lane->at = (struct block_cursor){0};
+        lane->assigned = UINT64_MAX;
+        op->with_assign = op->newest_assign;
+        op->rereads = true;
+        shard_link_queue_lane(&c->links[lane->shard], lane);
+        more = true;
+    }
+    if (more)
+        op_pump(c, op);
+    return more;
+}
+
+static void
+op_assign_request_answered(struct core *c, struct core_op *op, const struct ps_error *error)
+{
+    if (error != NULL && op_assign_ends(op, error)) {
+        op_give_up(c, op, error);
+        return;
+    }
+    if (error != NULL && op_assign_counts(op, error))
+        op_note(op, error);
+    if (op->left == 0)
+        op_assign_next(c, op);
+}
+
 void
 op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct ps_error *error)
 {
@@ -290,19 +339,25 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
         op_recycle_if_over(c, op);
         return;
     }
+    if (op->kind == OP_ASSIGN) {
+        op_assign_request_answered(c, op, error);
+        return;
+    }
     if (error != NULL)
         op_note(op, error);
     if (op->left == 0 && op->kind == OP_SET)
         setting_result(op);
     if (op->left == 0)
         query_forgetful(c, op);
+    if (op->left == 0 && op_reread(c, op))
+        return;
     if (op->left == 0)
         op_end(c, op, &op->result);
     else if (error != NULL && op->kind == OP_PULL)
         op_give_up(c, op, error); /* what is left of it would be of no use */
 }
 
-/* True when a push or barrier of the operation may be known to this lane's shard. */
+/* True when a push, a barrier or a step of an assign may be known to this lane's shard. */
 static bool
 lane_give_up(struct core *c, struct lane *lane)
 {
@@ -323,7 +378,7 @@ lane_give_up(struct core *c, struct lane *lane)
         next = p->next;
         if (p->lane == lane) {
             lane->parts--;
-            request_give_up(c, l, p);
+            known |= request_give_up(c, l, p);
         }
     }
     ps_assert(lane->parts == 0);
@@ -332,19 +387,38 @@ lane_give_up(struct core *c, struct lane *lane)
     return known;
 }
 
+bool
+op_take_back(struct core *c, struct core_op *op)
+{
+    bool known = false;
+
+    for (uint32_t i = 0; i < op->lanes_n; i++)
+        known |= lane_give_up(c, &op->lanes[i]);
+    op->left = 0;
+    return known;
+}
+
+static bool
+op_unknown(const struct core_op *op, bool known)
+{
+    if (op->kind == OP_ASSIGN)
+        return op_assign_unknown(op, known);
+    return op->kind == OP_PUSH && (known || op->answered);
+}
+
 void
 op_give_up(struct core *c, struct core_op *op, const struct ps_error *result)
 {
     uint32_t shards[op->lanes_n > 0 ? op->lanes_n : 1], lanes = op->lanes_n, i;
     struct ps_error e = *result;
-    bool known = op->answered;
+    bool known;
 
-    for (i = 0; i < lanes; i++) {
+    for (i = 0; i < lanes; i++)
         shards[i] = op->lanes[i].shard;
-        known |= lane_give_up(c, &op->lanes[i]);
-    }
-    op->left = 0;
-    if (e.code == PS_ERR_CANCELLED && known && op->kind == OP_PUSH)
+    known = op_take_back(c, op);
+    if (op->kind == OP_ASSIGN)
+        op_assign_abandon(c, op, known);
+    if (e.code == PS_ERR_CANCELLED && op_unknown(op, known))
         ps_fail(&e, PS_ERR_UNKNOWN_OUTCOME, "%s", ps_strerror(PS_ERR_UNKNOWN_OUTCOME));
     op_end(c, op, &e);
     for (i = 0; i < lanes; i++)
@@ -389,16 +463,30 @@ op_may_train(const struct core *c, struct ps_error *e)
 }
 
 enum ps_err
-op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum request_kind kind, struct core_var *var)
+op_ask_on_lane(struct core *c, struct core_op *op, struct lane *lane, enum request_kind kind, struct core_var *var)
 {
     struct request *p = request_pool_get(&c->pools);
 
+    ps_assert(lane->op == op);
     if (p == NULL)
         return PS_ERR_NOMEM;
     p->kind = kind;
     p->var = var;
-    start_part(c, op_add_lane(op, shard), p);
+    start_part(c, lane, p);
     return PS_OK;
+}
+
+enum ps_err
+op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum request_kind kind, struct core_var *var)
+{
+    return op_ask_on_lane(c, op, op_add_lane(op, shard), kind, var);
+}
+
+struct block_walk
+op_walk(const struct core_op *op, uint32_t shard)
+{
+    return (struct block_walk){
+        .vars = op->vars, .n = op->n, .shard = shard, .awaiting = op->kind == OP_ASSIGN && op->assign.first};
 }
 
 void

@@ -12,6 +12,7 @@
 #define CLIENT_CORE_SHARDS_OP_H
 
 #include "client/core/shards/core.h"
+#include "client/core/shards/op_assign.h"
 #include "client/core/shards/request_pool.h"
 #include "client/core/shards/scatter.h"
 #include "proto/psd.pb-c.h"
@@ -27,7 +28,8 @@ enum op_kind {
     OP_SET,
     OP_DRAIN,
     OP_ATTACH,
-    OP_OTHER
+    OP_OTHER,
+    OP_ASSIGN
 };
 
 #define OP_DELAY_TEXT_MAX 256
@@ -41,6 +43,7 @@ struct lane {
     uint64_t parts;         /* made and not answered */
     bool queued;            /* some are not made */
     bool changed;           /* a set did something there */
+    uint64_t assigned;      /* of values that came from there: all assigns up to this number are in them */
 };
 
 struct core_op {
@@ -54,7 +57,7 @@ struct core_op {
 
     size_t n, room; /* variables; room of the three arrays */
     struct core_var **vars;
-    const float **grads;
+    const float **grads;            /* of an assign: values */
     float **out;                    /* pull, push and pull */
     bool answered;                  /* some of its requests are */
     struct ps_compress compress;    /* how a push's gradients travel */
@@ -64,6 +67,10 @@ struct core_op {
     float *copy;                    /* PS_PUSH_COPY */
     uint64_t copy_bytes, copy_size; /* of the gradients; of the memory */
     struct ps_pull_options pull;
+    uint64_t newest_assign; /* the newest that is in some value that has come */
+    uint64_t with_assign;   /* a pull, or a push's values: no value without the assigns up to this one; */
+    bool rereads;           /* some shards are asked for values once more */
+    struct op_assign assign;
     bool with_norm; /* a push that gives one */
     double norm;
     bool with_cursor; /* a push or tick that says where its step's data begins and ends */
@@ -101,6 +108,10 @@ enum ps_err op_may_train(const struct core *c, struct ps_error *e) PS_MUST_USE;
 /* A fresh one, in use and held; its lists keep their room. NULL: out of memory. */
 struct core_op *op_new(struct core *c, enum op_kind kind);
 
+/* PS_ERR_INVALID: not n variables that are declared, each with a buffer. */
+enum ps_err op_check_vars(const char *what, size_t n, struct core_var *const vars[], const void *const buffers[],
+                          struct ps_error *e) PS_MUST_USE;
+
 /* Room for n variables and so many lanes. */
 enum ps_err op_reserve(struct core_op *op, size_t n, uint32_t lanes) PS_MUST_USE;
 
@@ -113,6 +124,13 @@ enum ps_err op_undo(struct core *c, struct core_op *op, struct ps_error *e, cons
 /* One request on one shard that passes all windows. */
 enum ps_err op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum request_kind kind,
                              struct core_var *var) PS_MUST_USE;
+
+/* The same on a lane that it has, without a pump. */
+enum ps_err op_ask_on_lane(struct core *c, struct core_op *op, struct lane *lane, enum request_kind kind,
+                           struct core_var *var) PS_MUST_USE;
+
+/* Its variables on a shard, as its requests walk them. */
+struct block_walk op_walk(const struct core_op *op, uint32_t shard);
 
 /* Let what its lanes have queued or made go, on each shard. */
 void op_pump(struct core *c, struct core_op *op);
@@ -136,6 +154,9 @@ bool op_is_drop(enum ps_err code);
 /* End it now with this result; its requests are given up. With PS_ERR_CANCELLED, the code becomes UNKNOWN_OUTCOME when
  * a push of it may have reached its shard. */
 void op_give_up(struct core *c, struct core_op *op, const struct ps_error *result);
+
+/* Its requests are given up, and it goes on. True: one of them may be known to its shard. */
+bool op_take_back(struct core *c, struct core_op *op);
 
 /* Done with this result. Requests and lanes are the caller's business. */
 void op_end(struct core *c, struct core_op *op, const struct ps_error *result);

@@ -12,8 +12,9 @@
 #include "common/core/codec/codec.h"
 #include "common/core/wire/wire_text.h"
 
-static enum ps_err
-check_vars(const char *what, size_t n, struct core_var *const vars[], const void *const buffers[], struct ps_error *e)
+enum ps_err
+op_check_vars(const char *what, size_t n, struct core_var *const vars[], const void *const buffers[],
+              struct ps_error *e)
 {
     size_t i;
 
@@ -60,7 +61,8 @@ core_pull(struct core *c, size_t n, struct core_var *const vars[], float *const 
     struct core_op *op;
     enum ps_err err;
 
-    if ((err = op_may_read(c, e)) != PS_OK || (err = check_vars("pull", n, vars, (const void *const *)out, e)) != PS_OK)
+    if ((err = op_may_read(c, e)) != PS_OK ||
+        (err = op_check_vars("pull", n, vars, (const void *const *)out, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_PULL)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a pull");
@@ -111,8 +113,8 @@ check_push(size_t n, struct core_var *const vars[], const float *const grads[], 
     enum ps_err err;
     size_t i;
 
-    if ((err = check_vars("push", n, vars, (const void *const *)grads, e)) != PS_OK ||
-        (out != NULL && (err = check_vars("push and pull", n, vars, (const void *const *)out, e)) != PS_OK))
+    if ((err = op_check_vars("push", n, vars, (const void *const *)grads, e)) != PS_OK ||
+        (out != NULL && (err = op_check_vars("push and pull", n, vars, (const void *const *)out, e)) != PS_OK))
         return err;
     if ((flags & ~(unsigned)(PS_PUSH_COPY | PS_PUSH_DURABLE)) != 0)
         return ps_fail(e, PS_ERR_INVALID, "push: flags 0x%x are not known", flags);
@@ -177,6 +179,7 @@ fill_push(struct core *c, struct core_op *op, size_t n, struct core_var *const v
     memcpy(op->vars, vars, n * sizeof(*vars));
     op->with_norm = norm >= 0;
     op->norm = norm;
+    c->assigns.pushed = c->clock + 1;
 }
 
 enum ps_err

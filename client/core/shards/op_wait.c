@@ -45,6 +45,12 @@ op_describe(const struct core_op *op, char *out, size_t size)
     case OP_DRAIN:
         snprintf(out, size, "drain");
         return;
+    case OP_ASSIGN:
+        if (op->n > 1)
+            snprintf(more, sizeof(more), " and %zu more", op->n - 1);
+        snprintf(out, size, "%s of '%.80s'%s", op->assign.first ? "declaration with values" : "assign",
+                 op->vars[0]->name, more);
+        return;
     case OP_OTHER:
         snprintf(out, size, "%s", wire_type_name(op->ask_type));
         return;
@@ -96,6 +102,9 @@ core_op_waiting(const struct core *c, const struct core_op *op, uint64_t waited_
     if (e == NULL)
         e = &room;
     op_describe(op, what, sizeof(what));
+    if (lane == NULL && op->kind == OP_ASSIGN)
+        return ps_fail(e, PS_ERR_TIMEOUT, "waited %llu ms for: %s; it is behind another one of this client",
+                       (unsigned long long)waited_ms, what);
     if (lane == NULL)
         return ps_fail(e, PS_ERR_TIMEOUT, "waited %llu ms for: %s", (unsigned long long)waited_ms, what);
     l = &c->links[lane->shard];
@@ -110,7 +119,7 @@ core_op_query_delay(struct core *c, struct core_op *op)
 {
     uint32_t i;
 
-    if (op->done || (op->kind != OP_PULL && op->kind != OP_PUSH && op->kind != OP_BARRIER))
+    if (op->done || (op->kind != OP_PULL && op->kind != OP_PUSH && op->kind != OP_BARRIER && op->kind != OP_ASSIGN))
         return;
     for (i = 0; i < op->lanes_n; i++) {
         struct shard_link *l = &c->links[op->lanes[i].shard];

@@ -82,7 +82,7 @@ part_hand_out(struct core *c, struct shard_link *l, struct request *p)
     p->send = s;
     s->part = p;
     s->out.asked_len = p->kind == REQUEST_PULL ? p->bytes : 0;
-    out_append(c, l, s, p->kind == REQUEST_PUSH ? p->bytes : 0);
+    out_append(c, l, s, request_sends_blocks(p) ? p->bytes : 0);
     return true;
 }
 
@@ -93,7 +93,7 @@ part_hand_out(struct core *c, struct shard_link *l, struct request *p)
 static enum ps_err
 note_versions(struct core_op *op, struct shard_link *l, struct request *p, bool seen)
 {
-    struct block_walk walk = {op->vars, op->n, l->shard};
+    struct block_walk walk = op_walk(op, l->shard);
     struct block_cursor at = p->from;
     uint64_t at_least = op->kind == OP_PULL ? op->pull.newer_than : 0, version;
     struct walk_block b;
@@ -113,8 +113,8 @@ static enum ps_err
 part_take_stretch(struct core *c, struct shard_link *l, struct lane *lane, struct request *p)
 {
     struct core_op *op = lane->op;
-    struct block_walk walk = {op->vars, op->n, l->shard};
-    bool by_seen = op->kind == OP_PUSH || op->pull.only_changed;
+    struct block_walk walk = op_walk(op, l->shard);
+    bool by_seen = (op->kind == OP_PUSH && !op->rereads) || op->pull.only_changed;
     struct stretch s;
 
     scatter_stretch(&walk, lane->at, by_seen, &s);
@@ -134,13 +134,18 @@ part_take_stretch(struct core *c, struct shard_link *l, struct lane *lane, struc
 static bool
 lane_has_room(const struct shard_link *l, const struct lane *lane)
 {
-    if (lane->op->kind == OP_PULL)
+    if (lane->op->kind == OP_PULL || lane->op->rereads)
         return l->pulling < SHARD_LINK_PULLS_MAX && l->pulling_bytes < SHARD_LINK_PULL_BYTES;
+    if (lane->op->kind == OP_ASSIGN)
+        return l->staging_bytes < SHARD_LINK_STAGE_BYTES;
     return !send_window_full(&l->window);
 }
 
-static const enum request_kind kind_of_part[] = {
-    [OP_PULL] = REQUEST_PULL, [OP_PUSH] = REQUEST_PUSH, [OP_TICK] = REQUEST_TICK, [OP_BARRIER] = REQUEST_BARRIER};
+static const enum request_kind kind_of_part[] = {[OP_PULL] = REQUEST_PULL,
+                                                 [OP_PUSH] = REQUEST_PUSH,
+                                                 [OP_TICK] = REQUEST_TICK,
+                                                 [OP_BARRIER] = REQUEST_BARRIER,
+                                                 [OP_ASSIGN] = REQUEST_STAGE};
 
 /* Fill p with what is next in the lane; lane->queued is false after the last. */
 static enum ps_err
@@ -148,17 +153,18 @@ part_fill(struct core *c, struct shard_link *l, struct lane *lane, struct reques
 {
     struct core_op *op = lane->op;
 
-    p->kind = kind_of_part[op->kind];
+    p->kind = op->rereads ? REQUEST_PULL : kind_of_part[op->kind];
     p->op = op;
     p->lane = lane;
     p->clock = op->clock;
     p->gated = p->kind == REQUEST_PUSH && l->gates && p->clock <= l->gated_through;
     lane->queued = false;
-    if ((op->kind == OP_PULL || op->kind == OP_PUSH) && part_take_stretch(c, l, lane, p) != PS_OK) {
+    if ((op->kind == OP_PULL || op->kind == OP_PUSH || op->kind == OP_ASSIGN) &&
+        part_take_stretch(c, l, lane, p) != PS_OK) {
         lane->queued = true;
         return PS_ERR_NOMEM;
     }
-    if (op->kind != OP_PULL && send_window_give(&l->window, p) != PS_OK) {
+    if (request_sequenced(p) && send_window_give(&l->window, p) != PS_OK) {
         lane->at = p->from;
         lane->queued = true;
         return PS_ERR_NOMEM;
@@ -192,6 +198,8 @@ make_part(struct core *c, struct shard_link *l)
         l->pulling++;
         l->pulling_bytes += p->bytes;
     }
+    if (p->kind == REQUEST_STAGE)
+        l->staging_bytes += p->bytes;
     lane->parts++;
     lane->op->left++;
     if (!lane->queued) {

@@ -21,7 +21,7 @@ static enum ps_err
 list_blocks(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
     struct core_op *op = p->op;
-    struct block_walk walk = {op->vars, op->n, l->shard};
+    struct block_walk walk = op_walk(op, l->shard);
     struct block_cursor at = p->from;
     struct walk_block b;
     bool more;
@@ -34,7 +34,7 @@ list_blocks(struct core *c, struct shard_link *l, struct request *p, struct send
         c->block_numbers[i] = (uint32_t)b.block;
         if (p->versions.any)
             c->block_versions[i] = request_version(p, i);
-        if (p->kind == REQUEST_PUSH && p->encoding.data == NULL &&
+        if (request_sends_blocks(p) && p->encoding.data == NULL &&
             spans_add(&s->spans, op->grads[b.var] + b.first, walk_block_bytes(&b)) != PS_OK)
             return PS_ERR_NOMEM;
     }
@@ -54,7 +54,9 @@ encode_pull(struct core *c, struct shard_link *l, struct request *p, struct send
     m.n_newer_than = p->versions.any ? p->blocks : 0;
     m.newer_than = c->block_versions;
     m.clock = p->clock;
-    m.now = p->op->pull.now != 0 || p->op->kind == OP_PUSH; /* resync.c: a push that survived */
+    m.now = p->op->pull.now != 0 || p->op->kind == OP_PUSH; /* resync.c: a push that survived; and its values again */
+    m.assigned = c->assigns.done;
+    m.with_assign = p->op->with_assign;
     return shard_link_encode(s, MSG_PULL, p->request, &m.base, 0);
 }
 
@@ -140,6 +142,8 @@ encode_tick(struct core *c, struct shard_link *l, struct request *p, struct send
     m.metrics = own_metrics_message(c, l, &metrics);
     m.clock = p->clock;
     m.round = c->round;
+    m.assigned = l->shard != 0 ? c->assigns.done : 0;
+    m.given_up = l->shard != 0 ? c->assigns.given_up : 0;
     m.acked_through = l->window.acked_through;
     return shard_link_encode(s, MSG_TICK, p->request, &m.base, 0);
 }
@@ -177,6 +181,14 @@ encode_skip(struct core *c, struct shard_link *l, struct request *p, struct send
     return shard_link_encode(s, MSG_SKIP, p->request, &m.base, 0);
 }
 
+/* Who has the first values does not wait for them; nor does a link that is to go on with other variables. */
+static bool
+declare_gives(const struct request *p)
+{
+    return p->var->spec.init.kind == PS_INIT_GIVEN &&
+           (p->kind == REQUEST_RESTORE || (p->op->kind == OP_ASSIGN && p->op->assign.phase != ASSIGN_WAIT));
+}
+
 static enum ps_err
 encode_declare(struct core *c, struct shard_link *l, struct request *p, struct send *s)
 {
@@ -184,7 +196,9 @@ encode_declare(struct core *c, struct shard_link *l, struct request *p, struct s
 
     (void)c;
     (void)l;
-    return shard_link_encode(s, MSG_DECLARE, p->request, var_message(p->var, &room), 0);
+    (void)var_message(p->var, &room);
+    room.declare.gives = declare_gives(p);
+    return shard_link_encode(s, MSG_DECLARE, p->request, &room.declare.base, 0);
 }
 
 static enum ps_err
@@ -266,15 +280,39 @@ encode_define(struct core *c, struct shard_link *l, struct request *p, struct se
     return shard_link_encode(s, MSG_DEFINE, p->request, &c->definition->base, 0);
 }
 
+static enum ps_err
+encode_stage(struct core *c, struct shard_link *l, struct request *p, struct send *s)
+{
+    Psd__Assign m;
+
+    if (list_blocks(c, l, p, s) != PS_OK)
+        return PS_ERR_NOMEM;
+    op_assign_message(c, l, p, &m);
+    m.n_var = m.n_block = p->blocks;
+    m.var = c->var_ids;
+    m.block = c->block_numbers;
+    return shard_link_encode(s, MSG_ASSIGN, p->request, &m.base, p->bytes);
+}
+
+static enum ps_err
+encode_assign(struct core *c, struct shard_link *l, struct request *p, struct send *s)
+{
+    Psd__Assign m;
+
+    op_assign_message(c, l, p, &m);
+    return shard_link_encode(s, MSG_ASSIGN, p->request, &m.base, 0);
+}
+
 typedef enum ps_err (*encode_part)(struct core *c, struct shard_link *l, struct request *p, struct send *s);
 
 static const encode_part encoders[] = {
-    [REQUEST_PULL] = encode_pull,         [REQUEST_PUSH] = encode_push,     [REQUEST_TICK] = encode_tick,
-    [REQUEST_BARRIER] = encode_barrier,   [REQUEST_SKIP] = encode_skip,     [REQUEST_DECLARE] = encode_declare,
-    [REQUEST_QUERY] = encode_query,       [REQUEST_PING] = encode_ping,     [REQUEST_RESTORE] = encode_restore,
-    [REQUEST_DELAY_QUERY] = encode_query, [REQUEST_ALIVE] = encode_ping,    [REQUEST_SET] = encode_set,
-    [REQUEST_DRAIN] = encode_drain,       [REQUEST_ATTACH] = encode_attach, [REQUEST_OTHER] = encode_ask,
-    [REQUEST_GATE] = encode_gate,         [REQUEST_DEFINE] = encode_define,
+    [REQUEST_PULL] = encode_pull,         [REQUEST_PUSH] = encode_push,      [REQUEST_TICK] = encode_tick,
+    [REQUEST_BARRIER] = encode_barrier,   [REQUEST_SKIP] = encode_skip,      [REQUEST_DECLARE] = encode_declare,
+    [REQUEST_QUERY] = encode_query,       [REQUEST_PING] = encode_ping,      [REQUEST_RESTORE] = encode_restore,
+    [REQUEST_DELAY_QUERY] = encode_query, [REQUEST_ALIVE] = encode_ping,     [REQUEST_SET] = encode_set,
+    [REQUEST_DRAIN] = encode_drain,       [REQUEST_ATTACH] = encode_attach,  [REQUEST_OTHER] = encode_ask,
+    [REQUEST_GATE] = encode_gate,         [REQUEST_DEFINE] = encode_define,  [REQUEST_STAGE] = encode_stage,
+    [REQUEST_ASSIGN] = encode_assign,     [REQUEST_ABANDON] = encode_assign,
 };
 
 enum ps_err

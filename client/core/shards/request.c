@@ -39,7 +39,9 @@ request_end(struct core *c, struct shard_link *l, struct request *p)
         l->pulling--;
         l->pulling_bytes -= p->bytes;
     }
-    if (p->kind == REQUEST_PULL || request_sequenced(p)) {
+    if (p->kind == REQUEST_STAGE)
+        l->staging_bytes -= p->bytes;
+    if (request_is_part(p)) {
         if (l->to_send == p)
             l->to_send = p->next;
         request_list_remove(&l->parts, p);
@@ -97,18 +99,24 @@ part_give_up_sequenced(struct core *c, struct shard_link *l, struct request *p)
 bool
 request_give_up(struct core *c, struct shard_link *l, struct request *p)
 {
+    enum request_kind kind = p->kind;
+    bool known;
+
     if (request_sequenced(p))
         return part_give_up_sequenced(c, l, p);
     if (p->state == REQUEST_WAITING) {
+        known = p->was_sent && kind == REQUEST_ASSIGN;
         request_end(c, l, p);
-        return false;
+        return known;
     }
+    if (p->kind == REQUEST_STAGE && p->state == REQUEST_HANDED_OUT) /* as of a push */
+        l->reset_wanted = true;
     p->op = NULL;
     p->lane = NULL;
     p->given_up = true;
     if (p->kind == REQUEST_PULL)
         part_stop_reading(c, l, p);
-    if (p->kind == REQUEST_PULL || p->kind == REQUEST_OTHER)
+    if (kind == REQUEST_PULL || kind == REQUEST_OTHER || kind == REQUEST_ASSIGN)
         part_post_cancel(c, l, p);
-    return false;
+    return kind == REQUEST_ASSIGN;
 }

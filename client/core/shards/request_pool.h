@@ -40,7 +40,10 @@ enum request_kind {
     REQUEST_DEFINE,      /* the core's own DEFINE to a new session */
     REQUEST_DELAY_QUERY, /* the core's own QUERY: which workers hold op back */
     REQUEST_GATE,        /* the core's own PULL of nothing: the blocks of the gated push `seq` have come to its clock */
-    REQUEST_ALIVE        /* the core's own PING */
+    REQUEST_ALIVE,       /* the core's own PING */
+    REQUEST_STAGE,       /* values of an assign: a part, as a pull is */
+    REQUEST_ASSIGN,      /* another step of one */
+    REQUEST_ABANDON      /* the core's own: an assign is given up */
 };
 
 enum request_state { REQUEST_WAITING, REQUEST_HANDED_OUT, REQUEST_SENT };
@@ -99,6 +102,7 @@ struct request {
     uint64_t gradient_bytes;  /* push: as float32 */
     struct encoding encoding; /* [bytes] of a compressed push, made once; none: the gradients go as they are */
     struct request_versions versions;
+    uint64_t attempt;     /* REQUEST_ABANDON: of the assign */
     struct core_var *var; /* REQUEST_DECLARE, REQUEST_RESTORE, REQUEST_ATTACH but the first */
 };
 
@@ -106,6 +110,20 @@ static inline bool
 request_sequenced(const struct request *p)
 {
     return p->kind == REQUEST_PUSH || p->kind == REQUEST_TICK || p->kind == REQUEST_BARRIER || p->kind == REQUEST_SKIP;
+}
+
+/* One that moves blocks, or is sequenced: in the list of those that are made from lanes. */
+static inline bool
+request_is_part(const struct request *p)
+{
+    return request_sequenced(p) || p->kind == REQUEST_PULL || p->kind == REQUEST_STAGE;
+}
+
+/* Its frame's payload is in user buffers. */
+static inline bool
+request_sends_blocks(const struct request *p)
+{
+    return p->kind == REQUEST_PUSH || p->kind == REQUEST_STAGE;
 }
 
 static inline uint64_t

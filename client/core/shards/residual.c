@@ -32,7 +32,7 @@ residual_begin(size_t n, struct core_var *const vars[], const float *const grads
 enum ps_err
 residual_reserve(struct request_pools *pools, struct shard_link *l, struct request *p)
 {
-    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_walk walk = op_walk(p->op, l->shard);
     struct block_cursor at = p->from;
     struct walk_block b;
     size_t size = 0;
@@ -56,7 +56,7 @@ residual_take(const struct core_op *op, const struct walk_block *b, uint8_t *out
 void
 residual_encode(struct shard_link *l, struct request *p)
 {
-    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_walk walk = op_walk(p->op, l->shard);
     struct block_cursor at = p->from;
     uint8_t *out = p->encoding.data;
     struct walk_block b;
@@ -90,7 +90,7 @@ did_not_count(uint32_t code)
 void
 residual_note(struct shard_link *l, struct request *p, const uint32_t *codes, uint32_t all)
 {
-    struct block_walk walk = {p->op->vars, p->op->n, l->shard};
+    struct block_walk walk = op_walk(p->op, l->shard);
     enum ps_compress_kind kind = p->op->compress.kind;
     struct block_cursor at = p->from;
     const uint8_t *encoding = p->encoding.data;

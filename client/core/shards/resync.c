@@ -425,6 +425,7 @@ resync_apply(struct core *c, struct shard_link *l, const Psd__Welcome *w, enum r
     }
     if (!row->rolled)
         return;
+    op_assign_lost(c);
     l->rolled_back += gone;
     c->stats.rolled_back += gone;
     if (restored)

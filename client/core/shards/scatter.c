@@ -13,7 +13,7 @@ block_cursor_next(const struct block_walk *w, struct block_cursor *at, struct wa
 
     for (; at->var < w->n; at->var++, at->nth = 0) {
         v = w->vars[at->var];
-        if (at->nth >= v->shard[w->shard].blocks)
+        if (at->nth >= v->shard[w->shard].blocks || (w->awaiting && !v->shard[w->shard].awaits))
             continue;
         out->var = at->var;
         out->block = var_nth_block(v, w->shard, at->nth++);

@@ -19,6 +19,7 @@ struct block_walk {
     struct core_var *const *vars; /* [n] */
     size_t n;
     uint32_t shard;
+    bool awaiting; /* of these, those that await their first values there */
 };
 
 struct block_cursor {

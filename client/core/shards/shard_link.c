@@ -187,7 +187,7 @@ requeue_requests(struct core *c, struct shard_link *l)
     for (p = l->parts.first; p != NULL; p = next) {
         next = p->next;
         requeue_request(p);
-        if (p->given_up && p->kind == REQUEST_PULL)
+        if (p->given_up && !request_sequenced(p))
             request_end(c, l, p);
     }
     for (p = l->control.first; p != NULL; p = next) {
@@ -335,6 +335,10 @@ shard_link_welcomed(struct core *c, struct shard_link *l, const Psd__Welcome *w)
     l->boot_known = true;
     l->boot = w->boot;
     l->restored_boot = w->restored_boot;
+    l->assigns = w->assigns;
+    op_assign_known(c, w->assigned);
+    if (l->shard == 0 && w->given_up != 0)
+        c->assigns.given_up = w->given_up;
     l->trouble.code = PS_OK;
     l->state = l->restoring > 0 ? SHARD_LINK_RESTORING : SHARD_LINK_READY;
     l->probed = false;
@@ -345,6 +349,7 @@ shard_link_welcomed(struct core *c, struct shard_link *l, const Psd__Welcome *w)
     }
     if (!c->joined && resync_finish_join(c, false) != PS_OK)
         shard_link_no_memory(c, l);
+    op_assign_resume(c);
 }
 
 void

@@ -43,6 +43,7 @@ struct shard_link {
     bool session_lost; /* it no longer knows it: next hello is a new one */
     bool boot_known;
     uint64_t boot;
+    bool assigns;           /* it takes values that workers give */
     uint64_t restored_boot; /* of the data since the job was restored from a checkpoint there; 0: it was not */
     uint64_t clock;         /* this worker's, highest that the shard has acknowledged, or made the session at */
     uint64_t ticked;        /* the same, without sessions that were made again: no more than the worker's own clock */
@@ -71,7 +72,7 @@ struct shard_link {
     uint64_t asked_past; /* counts the control requests that pumps went by: a test holds it near what was handed out */
     struct request_ids requests;
     struct lane *first, *last; /* operations with requests to be made */
-    uint64_t sending_bytes, pulling_bytes, pulling;
+    uint64_t sending_bytes, pulling_bytes, pulling, staging_bytes;
 
     /* the frame that is being read */
     struct arena arena;
@@ -106,6 +107,7 @@ struct core {
     struct step_cursor step_cursor;
     struct own_metrics metrics;
     Psd__Define *definition; /* as agreed; NULL: none was given */
+    struct assigns_known assigns;
     bool joined, closing;
     struct ps_error fatal;
     uint64_t changes;

@@ -19,6 +19,7 @@ struct var_shard {
     uint64_t first;
     uint32_t id; /* its number there, when known */
     bool known;
+    bool awaits; /* its first values, when it was last declared there with them */
 };
 
 struct core_var {
@@ -34,6 +35,7 @@ struct core_var {
     float *residual;         /* [elements]: what compressed pushes have left out; NULL: there was none */
     bool declared;           /* every shard that holds blocks has answered */
     uint32_t declaring;      /* declarations under way */
+    bool listed;             /* a list of variables that is being looked through has had it */
     void *handle;            /* the driver's; see core_var_handle() */
     UT_hash_handle hh;       /* by name */
 };

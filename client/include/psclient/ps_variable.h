@@ -44,7 +44,8 @@ enum ps_init_kind {
     PS_INIT_HE_UNIFORM = 8,
     PS_INIT_HE_NORMAL = 9,
     PS_INIT_LECUN_UNIFORM = 10,
-    PS_INIT_LECUN_NORMAL = 11
+    PS_INIT_LECUN_NORMAL = 11,
+    PS_INIT_GIVEN = 12 /* workers give them (ps_client_declare_values()); nobody gets the variable before */
 };
 
 /* A variable's first values.
@@ -67,6 +68,8 @@ struct ps_var_spec {
 };
 
 /* Declare a variable on every shard that holds a block of it, and wait until its blocks have their first values.
+ *
+ * A variable of PS_INIT_GIVEN is waited for until some worker has given its values (ps_client_declare_values()).
  *
  * Declaring the same again, by any worker, is fine. A shard that lost its data is asked again by itself. To freeze a
  * variable, set the learning rate to 0 later (ps_client_set()): in a declaration a rate of 0 is refused, as a forgotten

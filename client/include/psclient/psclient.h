@@ -19,9 +19,9 @@
  * the others are (ps_client_open()), and would otherwise do its last steps without them.
  *
  * This file includes the parts that a worker with variables on shards needs: ps_cluster.h, ps_client.h, ps_variable.h,
- * ps_op.h, ps_admin.h, ps_checkpoint.h, ps_optimizer.h, ps_compress.h and ps_err.h. The others are included by name:
- * ps_strategy.h, ps_group.h, ps_reducer.h, ps_compressor.h, ps_device.h, ps_device_group.h, ps_tensors.h, ps_network.h,
- * ps_data.h, ps_timeline.h. Each can be included alone, in C99 and C++11.
+ * ps_op.h, ps_assign.h, ps_admin.h, ps_checkpoint.h, ps_optimizer.h, ps_compress.h and ps_err.h. The others are
+ * included by name: ps_strategy.h, ps_group.h, ps_reducer.h, ps_compressor.h, ps_device.h, ps_device_group.h,
+ * ps_tensors.h, ps_network.h, ps_data.h, ps_timeline.h. Each can be included alone, in C99 and C++11.
  *
  * Rules that hold everywhere:
  *
@@ -39,6 +39,7 @@
  *                 next step, or start pushes and wait for them as long as it takes;
  *     tick        has raised the clock and goes on: do not call again;
  *     barrier     was left: a second call enters it again, and waits for everybody if it has opened in between;
+ *     assign      may have been done, in all of its blocks, or not: call again, if nobody has changed the values since;
  *     set, drain  may have been done: call again, the same twice is the same as once.
  * - Tensors are float32, row-major, contiguous, in host memory, at least 4-byte aligned (64 is best).
  * - A buffer given to a started operation stays borrowed until the operation is done or cancelled: a gradient until it
@@ -65,6 +66,7 @@
 #define PSCLIENT_H
 
 #include "ps_admin.h"
+#include "ps_assign.h"
 #include "ps_checkpoint.h"
 #include "ps_client.h"
 #include "ps_cluster.h"

@@ -48,7 +48,7 @@ START_TEST(walks_of_all_shards_meet_every_element_once)
         met[i] = calloc(sizes[i], 1);
     }
     for (i = 0; i < SHARDS; i++) {
-        struct block_walk walk = {vars, 4, (uint32_t)i};
+        struct block_walk walk = {vars, 4, (uint32_t)i, false};
         struct block_cursor at = {0};
 
         while (block_cursor_next(&walk, &at, &b)) {
@@ -75,7 +75,7 @@ START_TEST(stretches_follow_each_other_and_keep_the_bounds)
     uint32_t i;
 
     for (i = 0; i < SHARDS; i++) {
-        struct block_walk walk = {vars, 3, i};
+        struct block_walk walk = {vars, 3, i, false};
         struct block_cursor at = {0};
         struct stretch s = {0};
 
@@ -97,7 +97,7 @@ END_TEST
 START_TEST(stretch_ends_where_versions_become_known)
 {
     struct core_var *v = var_of("a", 16000); /* sixteen small blocks */
-    struct block_walk walk = {&v, 1, 0};
+    struct block_walk walk = {&v, 1, 0, false};
     struct stretch s;
     uint64_t second = placement_nth(v->start, 0, SHARDS, 1);
 
