@@ -57,7 +57,7 @@ read_block(void *arg, const struct store_key *key, struct span value)
     struct admin_values *v;
     struct layout_block cut;
 
-    if (key->generation == STORE_GENERATION_REDO || !ledger_place(a->ledger, r->shard, key->var, key->block, &at))
+    if (key->generation >= STORE_GENERATION_REDO || !ledger_place(a->ledger, r->shard, key->var, key->block, &at))
         return true;
     v = &a->values[at.var];
     cut = layout_block(&a->model->vars[at.var].layout, at.block);

@@ -37,13 +37,17 @@ ledger_free(struct ledger *l)
         free(l->vars[v].blocks);
         free(l->vars[v].pushes);
     }
-    for (size_t i = 0; i < l->pulls_len; i++)
+    for (size_t i = 0; i < l->pulls_len; i++) {
         free(l->pulls[i].versions);
+        free(l->pulls[i].assigns);
+    }
     free(l->pulls);
     free(l->pushes);
     free(l->lives);
     free(l->barriers);
     free(l->sets);
+    free(l->assigns);
+    free(l->numbers);
     free(l->restored);
     for (uint32_t i = 0; i < MODEL_SHARDS_MAX; i++) {
         free(l->ids[i].var);
@@ -247,7 +251,7 @@ check_outcome(struct ledger *l, uint32_t id)
         if (!known)
             continue;
         if (p->outcome == PUSH_COUNTED && !counted && !ledger_block_lost(block, p->number) &&
-            !counted_for_it(l, block, p))
+            !counted_for_it(l, block, p) && !ledger_block_hides(l, &l->vars[p->var].blocks[b], p->number))
             sim_fail(l->sim, "%s was acknowledged and is not in block %u (version %" PRIu64 ")",
                      ledger_push_name(l, id, name, sizeof name), b, block->version);
         if (p->outcome == PUSH_NOT_COUNTED && counted)
@@ -288,7 +292,8 @@ ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint
                                     .kind = kind,
                                     .push = push,
                                     .started_us = l->sim->now_us,
-                                    .versions = sim_alloc(v->blocks_len * sizeof *p->versions)};
+                                    .versions = sim_alloc(v->blocks_len * sizeof *p->versions),
+                                    .assigns = sim_alloc(v->blocks_len * sizeof *p->assigns)};
     for (uint32_t b = 0; b < v->blocks_len; b++)
         p->versions[b] = v->blocks[b].version;
     memcpy(p->epochs, l->epoch, sizeof p->epochs);
@@ -341,6 +346,7 @@ check_pulled_block(struct ledger *l, struct ledger_pull_state *p, uint32_t b, co
     believed_take(v, block, epoch, hash);
     v->has_other |= got->version < v->lowest || got->version > v->highest;
     p->versions[b] = got->version;
+    p->assigns[b] = got->assign;
 }
 
 /* Versions before and after a shard came back older are not of one order. */
@@ -509,6 +515,8 @@ ledger_final(struct ledger *l)
         check_outcome(l, i);
     for (size_t i = 0; i < l->pulls_len && !l->sim->failed; i++)
         check_pull(l, &l->pulls[i]);
+    if (!l->sim->failed)
+        ledger_assigns_final(l);
 }
 
 void

@@ -17,6 +17,7 @@
  *   - each age: a push that was older than the cutoff is not counted;
  *   - each set: what is in force was asked for, and holds from then on (ledger_setting.c);
  *   - barriers: a worker that passes has waited for all;
+ *   - assigns: all of one or nothing, once (ledger_assign.c);
  *   - evictions: a shard accepts nothing more from an evicted worker (ledger_evict.c).
  *
  * Failures go to sim_fail(). */
@@ -80,6 +81,8 @@ uint32_t ledger_disks_lost(const struct ledger *l);
 void ledger_instant(struct ledger *l, uint32_t shard);
 /* It is on disk: what lies there under this generation must be that instant. From now on it is what survives. */
 void ledger_saved(struct ledger *l, uint32_t shard, struct store *durable, uint8_t generation);
+/* It syncs nothing any more, so what is done from now on may be lost. */
+void ledger_disk_failed(struct ledger *l);
 /* The disk holds nothing any more. */
 void ledger_disk_lost(struct ledger *l, uint32_t shard);
 /* The shard came back from its disk: each block must be what a recomputation gives, from the save's instant and the
@@ -175,6 +178,14 @@ enum ledger_setting { LEDGER_RATE, LEDGER_BEGIN, LEDGER_BOUND, LEDGER_CUTOFF };
 uint32_t ledger_set(struct ledger *l, enum ledger_setting what, uint32_t var, double value);
 void ledger_set_done(struct ledger *l, uint32_t set);
 
+/* A worker gives values for n variables from this one on: the assign's id, from 1. Its values for one of them, all
+ * elements. It is done; clock: of a good one. */
+uint32_t ledger_assign(struct ledger *l, uint32_t task, uint32_t first, uint32_t n, bool reset_slots);
+void ledger_assign_values(const struct ledger *l, uint32_t id, uint32_t var, float *out);
+void ledger_assign_done(struct ledger *l, uint32_t id, enum ps_err result, uint64_t clock);
+/* Pulls that were one operation have all ended well. */
+void ledger_pulled_together(struct ledger *l, size_t n, const uint32_t *pulls);
+
 /* number: of the barrier, which is of this round. */
 void ledger_barrier(struct ledger *l, uint32_t task, uint32_t number);
 void ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint32_t number);
@@ -189,6 +200,7 @@ struct ledger_counts {
     uint64_t pushes, applied, unknown; /* pushes; blocks' updates; pushes whose outcome stayed unknown */
     uint64_t pulls, lapses, lives;
     uint64_t sets;        /* done on all shards */
+    uint64_t assigns;     /* done */
     uint64_t saves, lost; /* complete; updates of blocks that a power loss or a restore took back */
     uint64_t restores;    /* of a shard each */
     uint64_t evictions;   /* the same */

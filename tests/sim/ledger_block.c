@@ -1,11 +1,13 @@
 /* Committed states: the changes of a commit, and whether they are allowed.
  *
  * async and ssp: the digits of a block are read off its weights. Each that is new belongs to this commit; together they
- * are as many as the version rose.
+ * are as many as the version rose. Below them lie the first values, or those of the newest assign that the head speaks
+ * of: then they are the pushes since. Pushes that came in the same commit before that one have left no digit: how many
+ * they were the version says, and an acknowledged push that is not seen may be one of them.
  *
  * sync: the new bits must come from the old ones by the optimizer, fed with the mean in worker order of one gradient of
  * some workers, all pushed at one clock, each clipped by the norm that came with it. Which workers is searched for: all
- * of them first, then fewer. */
+ * of them first, then fewer; and which of the assigns that the block took in the commit came before the step. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +45,12 @@ ledger_block_init(struct ledger *l, uint32_t var, uint32_t number)
     if (model_counts(l->model))
         return;
     b->arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
+    b->given = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
     b->next = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
     b->begin = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
     b->pending.arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
     b->saved.arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
-    b->taken.arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
+    b->kept.arrays = ledger_block_floats((1 + (size_t)b->slots) * b->stride);
 }
 
 void
@@ -56,12 +59,16 @@ ledger_block_finish(struct block_state *b)
     free(b->states);
     free(b->traces);
     free(b->arrays);
+    free(b->given);
+    free(b->staged);
+    free(b->taken);
+    free(b->veils);
     free(b->next);
     free(b->begin);
     free(b->steps);
     free(b->pending.arrays);
     free(b->saved.arrays);
-    free(b->taken.arrays);
+    free(b->kept.arrays);
 }
 
 uint64_t
@@ -197,8 +204,8 @@ read_digit(struct ledger *l, struct block_state *b, uint64_t x, uint32_t element
     uint64_t number = (uint64_t)(element / 2) * MODEL_DIGITS + digit, times = x >> (2 * digit) & 3;
     char name[128];
 
-    if (times == 0 && ledger_block_version_of(b, number) == 0)
-        return true;
+    if (times == 0 && ledger_block_version_of(b, number) <= b->base)
+        return true; /* not counted, or assigned over */
     if (number >= l->vars[b->var].pushes_len) {
         sim_fail(l->sim, "%s counts a push that nobody made (element %u is %" PRIu64 ")", ledger_block_name(l, b),
                  element, x);
@@ -209,28 +216,41 @@ read_digit(struct ledger *l, struct block_state *b, uint64_t x, uint32_t element
                  ledger_push_name(l, l->vars[b->var].pushes[number], name, sizeof name), times);
         return false;
     }
+    if (b->base > 0 && ledger_block_version_of(b, number) != 0 && ledger_block_version_of(b, number) <= b->base) {
+        sim_fail(l->sim, "%s version %" PRIu64 " counts %s once more, after an assign", ledger_block_name(l, b),
+                 version, ledger_push_name(l, l->vars[b->var].pushes[number], name, sizeof name));
+        return false;
+    }
     if (ledger_block_version_of(b, number) == 0)
         ledger_block_count(l, b, number, version);
     ++*count;
     return true;
 }
 
+/* What gradients have been subtracted from the element. */
+static double
+block_sum(const struct ledger *l, const struct block_state *b, float weight)
+{
+    return ((double)ledger_assign_base(l, b, b->assign) - (double)weight) /
+           l->model->vars[b->var].spec.optimizer.learning_rate;
+}
+
 static bool
 read_element(struct ledger *l, struct block_state *b, uint32_t element, float weight, uint64_t version, uint64_t *count)
 {
-    const struct ps_var_spec *spec = &l->model->vars[b->var].spec;
-    double sum = (spec->init.a - (double)weight) / spec->optimizer.learning_rate;
-    uint64_t x = (uint64_t)sum;
+    uint64_t x;
+    double sum = block_sum(l, b, weight);
 
+    x = (uint64_t)sum;
     if (sum < 0 || (double)x != sum || x >> (2 * MODEL_DIGITS) != 0) {
         sim_fail(l->sim, "%s element %u is %g: no sum of gradients", ledger_block_name(l, b), element, (double)weight);
         return false;
     }
     if (element % 2 == 0) {
-        if (x == version)
+        if (x == version - b->base)
             return true;
-        sim_fail(l->sim, "%s version %" PRIu64 ": element %u counts %" PRIu64 " pushes", ledger_block_name(l, b),
-                 version, element, x);
+        sim_fail(l->sim, "%s version %" PRIu64 ": element %u counts %" PRIu64 " pushes%s", ledger_block_name(l, b),
+                 version, element, x, b->base > 0 ? " since an assign" : "");
         return false;
     }
     for (uint32_t digit = 0; digit < MODEL_DIGITS; digit++)
@@ -239,16 +259,82 @@ read_element(struct ledger *l, struct block_state *b, uint32_t element, float we
     return true;
 }
 
+void
+ledger_block_take(struct block_state *b, const struct ledger_taken *taken, uint64_t version)
+{
+    b->taken = sim_grow(b->taken, &b->taken_room, b->taken_len, sizeof *b->taken);
+    b->taken[b->taken_len] = *taken;
+    b->taken[b->taken_len++].version = version;
+    b->assign = taken->number;
+    b->base = version;
+}
+
+static void
+block_veil(struct ledger *l, struct block_state *b, uint64_t clock, uint64_t n)
+{
+    b->veils = sim_grow(b->veils, &b->veils_room, b->veils_len, sizeof *b->veils);
+    b->veils[b->veils_len++] =
+        (struct ledger_veil){.version = b->version + 1, .clock = clock, .us = l->sim->now_us, .left = n};
+}
+
 bool
-ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version)
+ledger_block_hides(struct ledger *l, struct block_state *b, uint64_t number)
+{
+    const struct ledger_push *p = &l->pushes[l->vars[b->var].pushes[number]];
+    struct traces *t = traces_of(b, number);
+
+    for (size_t i = 0; i < b->veils_len && !t->hidden; i++) {
+        struct ledger_veil *v = &b->veils[i];
+
+        if (v->left == 0 || v->us < p->started_us || (!model_counts(l->model) && v->clock != p->clock))
+            continue;
+        v->left--;
+        t->version = v->version;
+        t->hidden = true;
+        t->epoch = l->epoch[b->shard];
+    }
+    return t->hidden;
+}
+
+/* The block took assigns in this commit. Element 0 says how many pushes came after the last of them; what the version
+ * rose by besides were pushes that came before. */
+static bool
+take_assigns(struct ledger *l, struct block_state *b, const float *weights, uint64_t version, uint64_t assign)
+{
+    struct ledger_taken taken[LEDGER_TAKEN_MAX];
+    size_t n = ledger_assigns_taken(l, b, assign, taken);
+    uint64_t before = b->version;
+    double since;
+
+    if (n == 0)
+        return false;
+    b->assign = assign;
+    since = block_sum(l, b, weights[0]);
+    if (since < 0 || (double)(uint64_t)since != since || before + n + (uint64_t)since > version) {
+        sim_fail(l->sim, "%s went from version %" PRIu64 " to %" PRIu64 " by %zu assigns and %g pushes after them",
+                 ledger_block_name(l, b), before, version, n, since);
+        return false;
+    }
+    if (!l->replaying)
+        block_veil(l, b, 0, version - (uint64_t)since - before - n);
+    for (size_t i = 0; i < n; i++)
+        ledger_block_take(b, &taken[i], version - (uint64_t)since - (n - 1 - i));
+    return true;
+}
+
+bool
+ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version,
+                          uint64_t assign)
 {
     uint64_t count = 0, pushes = l->vars[b->var].pushes_len;
     uint32_t element, digit;
 
+    if (assign != b->assign && !take_assigns(l, b, weights, version, assign))
+        return false;
     for (uint32_t i = 0; i < b->len; i++)
         if (!read_element(l, b, i, weights[i], version, &count))
             return false;
-    if (count == version || (pushes > 0 && !model_digit(pushes - 1, b->len, &element, &digit)))
+    if (count == version - b->base || (pushes > 0 && !model_digit(pushes - 1, b->len, &element, &digit)))
         return true;
     sim_fail(l->sim, "%s version %" PRIu64 " counts %" PRIu64 " pushes", ledger_block_name(l, b), version, count);
     return false;
@@ -260,8 +346,11 @@ ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *
 struct search {
     struct ledger *l;
     struct block_state *b;
-    const float *target; /* [1 + slots][stride] */
-    uint64_t version, clock;
+    const float *target;              /* [1 + slots][stride] */
+    float *from;                      /* the same, before the step */
+    const struct ledger_taken *after; /* [after_len] assigns that were taken after the step */
+    size_t after_len;
+    uint64_t version, clock;            /* of the step */
     double rate, begin;                 /* the learning rate and the schedule's begin that are tried */
     uint64_t chosen[MODEL_WORKERS_MAX]; /* numbers of pushes in worker order */
     uint32_t chosen_len, wanted;
@@ -300,8 +389,8 @@ arrays_of(const struct block_state *b, float *base, struct optimizer_arrays *out
         out->slot[i] = base + (size_t)(1 + i) * b->stride;
 }
 
-static bool
-same_arrays(const struct block_state *b, const float *x, const float *y, uint32_t n)
+bool
+ledger_same_arrays(const struct block_state *b, const float *x, const float *y, uint32_t n)
 {
     for (uint32_t i = 0; i <= b->slots; i++)
         if (memcmp(x + (size_t)i * b->stride, y + (size_t)i * b->stride, n * sizeof *x) != 0)
@@ -321,11 +410,13 @@ step_gives(const struct search *x, uint32_t n)
     o.learning_rate = x->rate;
     o.schedule.begin = (uint64_t)x->begin;
     mean_sum(x, n, sum);
-    arrays_of(x->b, x->b->arrays, &from);
+    arrays_of(x->b, x->from, &from);
     arrays_of(x->b, x->b->next, &to);
     (void)optimizer_apply(&o, &when, 1.0f / (float)x->chosen_len, n, sum, &from, &to, false);
     free(sum);
-    return same_arrays(x->b, x->b->next, x->target, n);
+    for (size_t i = 0; i < x->after_len; i++)
+        ledger_assign_apply(x->l, x->b, &x->after[i], n, x->b->next);
+    return ledger_same_arrays(x->b, x->b->next, x->target, n);
 }
 
 static bool
@@ -440,47 +531,154 @@ remember_step(const struct search *x)
 }
 
 void
-ledger_block_step(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version)
+ledger_block_redo(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version)
 {
     struct search x = {.l = l,
                        .b = b,
                        .target = b->next,
+                       .from = b->arrays,
                        .version = version,
                        .clock = step->clock,
                        .rate = step->rate,
                        .begin = step->begin,
                        .chosen_len = step->chosen_len};
 
+    if (step->assign != 0)
+        ledger_assign_apply(l, b, &(struct ledger_taken){.id = step->assign, .rate = step->rate}, b->len, b->arrays);
+    if (step->assign != 0 || step->hidden)
+        return;
     memcpy(x.chosen, step->chosen, sizeof x.chosen);
     (void)step_gives(&x, b->len);
     for (uint32_t i = 0; i <= b->slots; i++)
         memcpy(b->arrays + (size_t)i * b->stride, b->next + (size_t)i * b->stride, b->len * sizeof *b->arrays);
-    for (uint32_t i = 0; i < x.chosen_len; i++)
-        ledger_block_count(l, b, x.chosen[i], version);
-    remember_step(&x);
 }
 
-static bool
-check_step(struct ledger *l, struct block_state *b, const float *arrays, uint64_t version, uint64_t clock)
+static void
+remember_assign(struct block_state *b, const struct ledger_taken *taken, uint64_t version)
 {
-    struct search x = {.l = l, .b = b, .target = arrays, .version = version};
+    struct ledger_step *step;
 
-    if (version != b->version + 1 || clock <= b->clock) {
+    b->steps = sim_grow(b->steps, &b->steps_room, b->steps_len, sizeof *b->steps);
+    step = &b->steps[b->steps_len++];
+    *step = (struct ledger_step){.version = version, .assign = taken->id, .number = taken->number, .rate = taken->rate};
+    ledger_block_take(b, taken, version);
+}
+
+void
+ledger_block_step(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version)
+{
+    struct search x = {
+        .b = b, .version = version, .clock = step->clock, .rate = step->rate, .chosen_len = step->chosen_len};
+
+    ledger_block_redo(l, b, step, version);
+    if (step->assign != 0) {
+        remember_assign(b, &(struct ledger_taken){.number = step->number, .id = step->assign, .rate = step->rate},
+                        version);
+        return;
+    }
+    for (uint32_t i = 0; i < step->chosen_len; i++)
+        ledger_block_count(l, b, step->chosen[i], version);
+    memcpy(x.chosen, step->chosen, sizeof x.chosen);
+    remember_step(&x);
+    b->steps[b->steps_len - 1].hidden = step->hidden;
+}
+
+/* A step at some clock, after the first of these assigns and before the others. */
+static bool
+search_step(struct search *x, const struct ledger_taken *taken, size_t n, size_t before, uint64_t until)
+{
+    struct block_state *b = x->b;
+
+    for (uint32_t i = 0; i <= b->slots; i++)
+        memcpy(b->given + (size_t)i * b->stride, b->arrays + (size_t)i * b->stride, b->len * sizeof *b->arrays);
+    for (size_t i = 0; i < before; i++)
+        ledger_assign_apply(x->l, b, &taken[i], b->len, b->given);
+    x->from = b->given;
+    x->after = taken + before;
+    x->after_len = n - before;
+    x->version = b->version + before + 1;
+    return search_clocks(x, b->clock, until - 1);
+}
+
+static void
+remember_assigns(struct block_state *b, const struct ledger_taken *taken, size_t n, uint64_t version)
+{
+    for (size_t i = 0; i < n; i++)
+        remember_assign(b, &taken[i], version + i);
+}
+
+/* The block took assigns, and no step. */
+static bool
+check_assigned(struct ledger *l, struct block_state *b, const float *arrays, const struct ledger_taken *taken, size_t n)
+{
+    for (uint32_t i = 0; i <= b->slots; i++)
+        memcpy(b->given + (size_t)i * b->stride, b->arrays + (size_t)i * b->stride, b->len * sizeof *b->arrays);
+    for (size_t i = 0; i < n; i++)
+        ledger_assign_apply(l, b, &taken[i], b->len, b->given);
+    if (!ledger_same_arrays(b, b->given, arrays, b->len)) {
+        sim_fail(l->sim, "%s has other bits than assign %u gives it", ledger_block_name(l, b), taken[n - 1].id);
+        return false;
+    }
+    remember_assigns(b, taken, n, b->version + 1);
+    return true;
+}
+
+/* Of n assigns some came before the step: how many; -1: none of it fits. */
+static int
+search_assigned_step(struct search *x, const struct ledger_taken *taken, size_t n, uint64_t until)
+{
+    for (int before = (int)n; before >= 0; before--)
+        if (search_step(x, taken, n, (size_t)before, until))
+            return before;
+    return -1;
+}
+
+/* Assigns after a step leave nothing of it: neither weights nor slots. */
+static bool
+step_is_hidden(const struct ledger *l, const struct block_state *b, const struct ledger_taken *after, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (b->slots == 0 || l->assigns[after[i].id - 1].reset_slots)
+            return true;
+    return false;
+}
+
+/* One step, and the assigns that the block took. */
+static bool
+check_step(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
+{
+    struct search x = {.l = l, .b = b, .target = arrays};
+    struct ledger_taken taken[LEDGER_TAKEN_MAX];
+    size_t n = ledger_assigns_taken(l, b, head->assign, taken);
+    bool hidden;
+    int before;
+
+    if (n > 0 && head->version == b->version + n)
+        return check_assigned(l, b, arrays, taken, n);
+    if (head->version != b->version + n + 1 || head->clock <= b->clock) {
         sim_fail(l->sim,
                  "%s went from version %" PRIu64 " clock %" PRIu64 " to version %" PRIu64 " clock %" PRIu64
-                 " in one commit",
-                 ledger_block_name(l, b), b->version, b->clock, version, clock);
+                 " in one commit, with %zu assigns",
+                 ledger_block_name(l, b), b->version, b->clock, head->version, head->clock, n);
         return false;
     }
-    if (!search_clocks(&x, b->clock, clock - 1)) {
+    if ((before = search_assigned_step(&x, taken, n, head->clock)) < 0) {
         sim_fail(l->sim, "%s version %" PRIu64 " clock %" PRIu64 " is the mean of no set of gradients",
-                 ledger_block_name(l, b), version, clock);
+                 ledger_block_name(l, b), head->version, head->clock);
         return false;
+    }
+    remember_assigns(b, taken, (size_t)before, b->version + 1);
+    hidden = step_is_hidden(l, b, taken + before, n - (size_t)before);
+    if (hidden) { /* what was found is as good as any other */
+        x.chosen_len = 0;
+        block_veil(l, b, x.clock, l->model->workers);
     }
     for (uint32_t i = 0; i < x.chosen_len; i++)
-        ledger_block_count(l, b, x.chosen[i], version);
+        ledger_block_count(l, b, x.chosen[i], x.version);
     remember_step(&x);
-    return enough_gradients(l, &x);
+    b->steps[b->steps_len - 1].hidden = hidden;
+    remember_assigns(b, taken + before, n - (size_t)before, x.version + 1);
+    return hidden || enough_gradients(l, &x);
 }
 
 /* ---- States ---- */
@@ -489,8 +687,8 @@ void
 ledger_block_remember(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
 {
     b->states = sim_grow(b->states, &b->states_room, b->states_len, sizeof *b->states);
-    b->states[b->states_len++] =
-        (struct ledger_block_state){head->version, ledger_hash(arrays, b->len), l->epoch[b->shard], UINT32_MAX};
+    b->states[b->states_len++] = (struct ledger_block_state){head->version, ledger_hash(arrays, b->len), head->assign,
+                                                             l->epoch[b->shard], UINT32_MAX};
     b->version = head->version;
     b->clock = head->clock;
     if (model_counts(l->model))
@@ -529,8 +727,8 @@ next_state(struct ledger *l, struct block_state *b, const float *arrays, const s
         b->clock = head->clock;
         return;
     }
-    if (model_counts(l->model) ? ledger_block_check_counts(l, b, arrays, head->version)
-                               : check_step(l, b, arrays, head->version, head->clock))
+    if (model_counts(l->model) ? ledger_block_check_counts(l, b, arrays, head->version, head->assign)
+                               : check_step(l, b, arrays, head))
         ledger_block_remember(l, b, arrays, head);
 }
 
@@ -562,7 +760,7 @@ ledger_block_of(struct ledger *l, uint32_t shard, const struct store_key *key)
 {
     const struct id_table *ids = &l->ids[shard];
 
-    if (key->generation == STORE_GENERATION_REDO || key->var >= ids->len || ids->var[key->var] == 0)
+    if (key->generation >= STORE_GENERATION_REDO || key->var >= ids->len || ids->var[key->var] == 0)
         return NULL;
     return &l->vars[ids->var[key->var] - 1].blocks[key->block];
 }
@@ -633,6 +831,7 @@ ledger_block_look(struct ledger *l, uint32_t shard, struct store *store, bool al
     l->looks++;
     ledger_job_look(l, shard, store);
     ledger_settings_before(l, shard, store);
+    ledger_assigns_look(l, shard, store);
     err = store->ops->each_block(store, find_newest, &v);
     ps_assert(err == PS_OK);
     err = store->ops->each_block(store, visit_newest, &v);

@@ -32,6 +32,8 @@ ledger_take_instant(const struct ledger *l, const struct block_state *b, struct 
     to->seen = b->seen;
     to->version = b->version;
     to->clock = b->clock;
+    to->assign = b->assign;
+    to->base = b->base;
     to->hash = b->states_len > 0 ? b->states[b->states_len - 1].hash : 0;
     if (!model_counts(l->model))
         memcpy(to->arrays, b->arrays, arrays_bytes(b));
@@ -126,9 +128,16 @@ ledger_disk_lost(struct ledger *l, uint32_t shard)
 {
     l->disk_empty[shard] = true;
     l->disks_lost++;
+    ledger_disk_failed(l);
     each_block(l, shard, forget_saved);
     ledger_evict_forgotten(l, shard);
     memset(l->saved_runs[shard], 0, sizeof l->runs);
+}
+
+void
+ledger_disk_failed(struct ledger *l)
+{
+    l->disk_failed = true;
 }
 
 uint32_t
@@ -175,6 +184,8 @@ ledger_rewind(struct ledger *l, struct block_state *b, const struct ledger_insta
     b->seen = i->seen;
     b->version = last;
     b->clock = i->seen ? i->clock : 0;
+    b->assign = i->seen ? i->assign : 0;
+    b->base = i->seen ? i->base : 0;
     if (!model_counts(l->model) && (i->seen || b->was_seen))
         memcpy(b->arrays, i->seen ? i->arrays : b->begin, arrays_bytes(b));
 }
@@ -272,24 +283,93 @@ step_durable(const struct ledger *l, const struct block_state *b, const struct l
     return false;
 }
 
-void
-ledger_replay_steps(struct ledger *l, struct block_state *b, uint64_t version)
+/* Assigns that were done, and that the block had not taken. */
+static void
+replay_rest(struct ledger *l, struct block_state *b, uint64_t assign)
 {
-    struct ledger_step *steps = b->steps;
-    size_t len = b->steps_len;
+    struct ledger_taken taken[LEDGER_TAKEN_MAX];
+    size_t n = assign > b->assign ? ledger_assigns_taken(l, b, assign, taken) : 0;
+    uint64_t next = b->steps_len > 0 ? b->steps[b->steps_len - 1].version : 0;
+
+    for (size_t i = 0; i < n; i++)
+        ledger_block_step(
+            l, b, &(struct ledger_step){.assign = taken[i].id, .number = taken[i].number, .rate = taken[i].rate},
+            MAX(next, b->version) + 1 + i);
+}
+
+/* Steps of the block's lost history that survive; of hidden ones nobody knows it: each has a bit. */
+struct surviving {
+    struct ledger_step *steps;
+    size_t len, kept; /* those of before the instant: kept */
+    uint64_t version, assign;
+    uint64_t hidden; /* bits of those that are taken */
+};
+
+static bool
+surviving_has(const struct ledger *l, const struct block_state *b, const struct surviving *x, size_t i, uint32_t *nth)
+{
+    const struct ledger_step *step = &x->steps[i];
+
+    if (step->assign != 0)
+        return step->number <= x->assign;
+    if (step->hidden)
+        return (x->hidden >> (*nth)++ & 1) != 0;
+    return step_durable(l, b, step);
+}
+
+/* Whether these bits give the arrays; b->arrays is as it was. */
+static bool
+hidden_fit(struct ledger *l, struct block_state *b, const struct surviving *x, const float *arrays)
+{
+    float *was = sim_alloc(arrays_bytes(b));
+    uint64_t next = b->version;
+    uint32_t nth = 0;
+    bool fit;
+
+    memcpy(was, b->arrays, arrays_bytes(b));
+    for (size_t i = x->kept; i < x->len && next < x->version; i++)
+        if (surviving_has(l, b, x, i, &nth))
+            ledger_block_redo(l, b, &x->steps[i], ++next);
+    fit = next == x->version && ledger_same_arrays(b, b->arrays, arrays, b->len);
+    memcpy(b->arrays, was, arrays_bytes(b));
+    free(was);
+    return fit;
+}
+
+/* Which of the hidden steps survive: those with which it comes out. */
+static void
+find_hidden(struct ledger *l, struct block_state *b, struct surviving *x, const float *arrays)
+{
+    uint32_t n = 0;
+
+    for (size_t i = x->kept; i < x->len; i++)
+        n += x->steps[i].hidden;
+    ps_assert(n < 20);
+    for (x->hidden = 0; n > 0 && x->hidden >> n == 0; x->hidden++)
+        if (hidden_fit(l, b, x, arrays))
+            return;
+    x->hidden = 0;
+}
+
+void
+ledger_replay_steps(struct ledger *l, struct block_state *b, uint64_t version, uint64_t assign, const float *arrays)
+{
+    struct surviving x = {.steps = b->steps, .len = b->steps_len, .version = version, .assign = assign};
+    uint64_t next = b->version;
+    uint32_t nth = 0;
 
     b->steps = NULL;
     b->steps_len = b->steps_room = 0;
-    for (size_t i = 0; i < len; i++) {
-        if (steps[i].version <= b->version) { /* before the instant */
-            b->steps = sim_grow(b->steps, &b->steps_room, b->steps_len, sizeof *b->steps);
-            b->steps[b->steps_len++] = steps[i];
-        }
+    for (; x.kept < x.len && x.steps[x.kept].version <= b->version; x.kept++) {
+        b->steps = sim_grow(b->steps, &b->steps_room, b->steps_len, sizeof *b->steps);
+        b->steps[b->steps_len++] = x.steps[x.kept];
     }
-    for (size_t i = b->steps_len, next = b->version; i < len && next < version && !l->sim->failed; i++)
-        if (step_durable(l, b, &steps[i]))
-            ledger_block_step(l, b, &steps[i], ++next);
-    free(steps);
+    find_hidden(l, b, &x, arrays);
+    for (size_t i = x.kept; i < x.len && next < version && !l->sim->failed; i++)
+        if (surviving_has(l, b, &x, i, &nth))
+            ledger_block_step(l, b, &x.steps[i], ++next);
+    free(x.steps);
+    replay_rest(l, b, assign);
 }
 
 static void
@@ -318,9 +398,9 @@ come_back(struct ledger *l, struct block_state *b, const float *arrays, const st
     }
     l->replaying = true;
     if (model_counts(l->model)) {
-        (void)ledger_block_check_counts(l, b, arrays, head->version);
+        (void)ledger_block_check_counts(l, b, arrays, head->version, head->assign);
     } else {
-        ledger_replay_steps(l, b, head->version);
+        ledger_replay_steps(l, b, head->version, head->assign, arrays);
         check_steps(l, b, arrays, head);
     }
     l->replaying = false;
@@ -346,6 +426,42 @@ visit_back(void *arg, const struct store_key *key, struct span value)
     return true;
 }
 
+/* Pushes up to this version of the block's lost history were assigned over by what it came back with. */
+static uint64_t
+assigned_over(const struct block_state *b)
+{
+    uint32_t found = 0;
+
+    if (b->assign == 0 || (b->saved.seen && b->saved.assign == b->assign))
+        return 0;
+    for (size_t i = b->taken_len; i > 0; i--)
+        if (b->taken[i - 1].number == b->assign && found++ == 1)
+            return b->taken[i - 1].version;
+    return UINT64_MAX; /* it had not taken it then */
+}
+
+/* Durable pushes that were assigned over are there, though nothing shows them. */
+static void
+restore_hidden(struct ledger *l, struct block_state *b)
+{
+    uint64_t over = assigned_over(b);
+
+    for (size_t n = 0; n < b->traces_len; n++) {
+        struct traces *t = &b->traces[n];
+
+        if (t->was == 0 || t->was > over || t->version != 0 || (!t->hidden && !model_counts(l->model)))
+            continue;
+        if (l->pushes[l->vars[b->var].pushes[n]].durable) {
+            t->version = b->base;
+            t->epoch = l->epoch[b->shard];
+            t->lost = false;
+        } else if (t->hidden && !model_counts(l->model)) { /* others' durable pushes may have saved its step */
+            t->was = 0;
+            t->lost = false;
+        }
+    }
+}
+
 /* All acknowledged durable pushes are there. */
 static void
 check_promises(struct ledger *l, struct block_state *b)
@@ -356,6 +472,7 @@ check_promises(struct ledger *l, struct block_state *b)
         sim_fail(l->sim, "%s was saved and is gone", ledger_block_name(l, b));
     if (b->look != l->looks)
         b->steps_len = 0; /* it is yet to be made again */
+    restore_hidden(l, b);
     for (size_t n = 0; n < b->traces_len; n++) {
         uint32_t id = b->traces[n].was != 0 && b->traces[n].version == 0 ? l->vars[b->var].pushes[n] : UINT32_MAX;
 
@@ -378,9 +495,11 @@ ledger_lost(struct ledger *l, uint32_t shard, struct store *live)
     ledger_check_boot(l, shard, live, true);
     each_block(l, shard, rewind_block);
     ledger_job_look(l, shard, live);
+    ledger_assigns_lost(l, shard);
     read_ids(l, shard, live);
     ledger_evict_lost(l, shard);
     ledger_settings_before(l, shard, live);
+    ledger_assigns_look(l, shard, live);
     err = live->ops->each_block(live, visit_back, &v);
     ps_assert(err == PS_OK);
     ledger_settings_after(l, shard);

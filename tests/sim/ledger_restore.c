@@ -20,7 +20,7 @@ ledger_checkpoint(struct ledger *l)
 
             if (!b->seen)
                 return false;
-            ledger_take_instant(l, b, &b->taken);
+            ledger_take_instant(l, b, &b->kept);
         }
     l->taken_us = l->sim->now_us;
     l->taken_losses = l->losses;
@@ -75,19 +75,18 @@ visit_restored(void *arg, const struct store_key *key, struct span value)
     if (b->look == l->looks)
         sim_fail(l->sim, "%s is there twice after a restore", ledger_block_name(l, b));
     b->look = l->looks;
-    if (head->version != b->taken.version || head->clock != b->taken.clock ||
-        ledger_hash(arrays, b->len) != b->taken.hash)
+    if (head->version != b->kept.version || head->clock != b->kept.clock || ledger_hash(arrays, b->len) != b->kept.hash)
         sim_fail(l->sim,
                  "%s was restored as version %" PRIu64 " clock %" PRIu64 ", and the checkpoint has %s %" PRIu64
                  " clock %" PRIu64,
                  ledger_block_name(l, b), head->version, head->clock,
-                 head->version == b->taken.version ? "other bits of" : "version", b->taken.version, b->taken.clock);
+                 head->version == b->kept.version ? "other bits of" : "version", b->kept.version, b->kept.clock);
     for (uint32_t i = 0; i <= b->slots && !model_counts(l->model); i++)
-        if (memcmp(arrays + (size_t)i * b->stride, b->taken.arrays + (size_t)i * b->stride, b->len * sizeof *arrays))
+        if (memcmp(arrays + (size_t)i * b->stride, b->kept.arrays + (size_t)i * b->stride, b->len * sizeof *arrays))
             sim_fail(l->sim, "%s was restored with another array %u", ledger_block_name(l, b), i);
-    ledger_rewind(l, b, &b->taken);
+    ledger_rewind(l, b, &b->kept);
     if (!model_counts(l->model))
-        ledger_replay_steps(l, b, b->version);
+        ledger_replay_steps(l, b, b->version, 0, b->kept.arrays);
     ledger_block_remember(l, b, arrays, head);
     return !l->sim->failed;
 }

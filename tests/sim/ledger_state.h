@@ -6,7 +6,10 @@
 
 #include "common/core/model/layout.h"
 #include "proto/store.pb-c.h"
+#include "server/core/workers/assign_slots.h"
 #include "tests/sim/ledger.h"
+
+#define LEDGER_TAKEN_MAX 16 /* assigns that a block takes in one commit: more than a shard holds */
 
 enum push_outcome { PUSH_OPEN, PUSH_COUNTED, PUSH_NOT_COUNTED, PUSH_UNKNOWN };
 
@@ -31,7 +34,39 @@ struct ledger_pull_state {
     enum ledger_pull kind;
     bool done;
     uint64_t *versions;                /* by block: committed when it began; once done, what it got */
+    uint64_t *assigns;                 /* by block, once done: number of the newest in it */
     uint32_t epochs[MODEL_SHARDS_MAX]; /* of the shards, when it began */
+};
+
+/* An assign of these variables. */
+struct ledger_assign_state {
+    uint32_t task, first, vars;
+    bool reset_slots;
+    enum push_outcome outcome;
+    uint64_t clock, done_us;
+    uint32_t losses; /* that had come when it was done */
+};
+
+/* A number that the shards call it by. */
+struct ledger_number {
+    uint64_t number;
+    uint32_t id;
+    bool done[MODEL_SHARDS_MAX];
+    bool ever; /* on some shard, if it has not forgotten it since */
+};
+
+/* An assign that a block has taken; and, at which version, of the blocks' history. */
+struct ledger_taken {
+    uint64_t number;
+    uint32_t id;
+    uint64_t version;
+    double rate; /* the learning rate by which its slots agree with its weights */
+};
+
+/* An assign's value that waits for a block, or has waited. */
+struct ledger_staged {
+    uint64_t number;
+    double rate; /* in force when it came */
 };
 
 /* A set that was asked for. */
@@ -73,7 +108,7 @@ struct barrier_state {
 /* One committed state of a block. Epochs count how often its shard came back older: a state is gone from that epoch on
  * that went back past it. */
 struct ledger_block_state {
-    uint64_t version, hash;
+    uint64_t version, hash, assign;
     uint32_t born, gone; /* epochs; gone UINT32_MAX: it is not */
 };
 
@@ -83,6 +118,7 @@ struct traces {
     uint64_t was;     /* that counted it before the shard came back older */
     uint32_t epoch;   /* that it was counted in */
     bool lost;        /* it was counted, and is no longer */
+    bool hidden;      /* it is taken for one that was assigned over unseen */
     bool came;        /* sync: to its shard, when its worker had not been evicted there */
     uint64_t from;    /* version that it claims to be computed from; UINT64_MAX: none */
 };
@@ -90,16 +126,27 @@ struct traces {
 /* sync: the update that made a state out of the one before it. */
 struct ledger_step {
     uint64_t version, clock;
+    uint32_t assign; /* no step, but an assign was taken: its id, */
+    uint64_t number; /* and number */
+    bool hidden;     /* assigns came over it, and nothing shows which pushes it took */
     double rate;
     double begin; /* of its schedule */
     uint32_t chosen_len;
     uint64_t chosen[MODEL_WORKERS_MAX]; /* numbers of pushes in worker order */
 };
 
+/* A commit in which a block counted some pushes, and took an assign over them: which they were nothing shows. */
+struct ledger_veil {
+    uint64_t version; /* that the first of them made */
+    uint64_t clock;   /* sync: theirs */
+    uint64_t us;
+    uint64_t left; /* so many at most, that none of those that were acknowledged is taken for yet */
+};
+
 /* A block at a save's instant. */
 struct ledger_instant {
     bool seen;
-    uint64_t version, clock, hash;
+    uint64_t version, clock, hash, assign, base;
     float *arrays; /* sync */
 };
 
@@ -107,19 +154,26 @@ struct block_state {
     uint32_t var, number, shard;
     uint64_t first; /* element of the variable */
     uint32_t len, stride, slots;
-    bool seen, was_seen;               /* was_seen: before its shard came back older */
-    uint64_t version, clock;           /* of the newest state */
+    bool seen, was_seen;     /* was_seen: before its shard came back older */
+    uint64_t version, clock; /* of the newest state */
+    uint64_t assign, base;   /* number of the newest assign in it; async, ssp: the version that took it */
+    struct ledger_veil *veils;
+    size_t veils_len, veils_room;
+    struct ledger_staged *staged; /* assigns that had values for it */
+    size_t staged_len, staged_room;
+    struct ledger_taken *taken; /* that it has taken, in order, and at which version */
+    size_t taken_len, taken_room;
     struct ledger_block_state *states; /* in rising order of version */
     size_t states_len, states_room;
     struct traces *traces; /* by push number */
     size_t traces_len, traces_room;
     float *arrays;             /* sync: weights and slots of the newest state, [1 + slots][stride] */
-    float *next;               /* the same, for trying out */
+    float *given, *next;       /* the same, for trying out: with assigns, and a step after them */
     float *begin;              /* the same, as it began */
     struct ledger_step *steps; /* sync: in rising order of version */
     size_t steps_len, steps_room;
     struct ledger_instant pending, saved;    /* of the current save, and of the newest complete one */
-    struct ledger_instant taken;             /* of the administrator's checkpoint */
+    struct ledger_instant kept;              /* of the administrator's checkpoint */
     uint64_t look, look_version, look_clock; /* of the newest value that the current look, or the last one, has found */
     uint8_t look_generation;
 };
@@ -149,6 +203,13 @@ struct ledger {
     size_t pulls_len, pulls_room;
     struct ledger_life *lives;
     size_t lives_len, lives_room;
+    struct ledger_assign_state *assigns;
+    size_t assigns_len, assigns_room;
+    struct ledger_number *numbers;
+    size_t numbers_len, numbers_room;
+    uint64_t waiting[MODEL_SHARDS_MAX][ASSIGN_SLOTS]; /* numbers that a shard has prepared or done, and not got over */
+    size_t waiting_len[MODEL_SHARDS_MAX];
+    bool disk_failed; /* some shard's, at some time */
     struct set_state *sets;
     size_t sets_len, sets_room;
     struct in_force rates[MODEL_SHARDS_MAX][MODEL_VARS_MAX], begins[MODEL_SHARDS_MAX][MODEL_VARS_MAX];
@@ -197,6 +258,38 @@ void ledger_settings_after(struct ledger *l, uint32_t shard);
 /* ---- ledger_job.c: looks for the job before anything else of the store is looked at ---- */
 void ledger_job_look(struct ledger *l, uint32_t shard, struct store *store);
 
+/* ---- ledger_assign.c ---- */
+
+/* What a shard's store has of assigns, before its blocks are looked at. */
+void ledger_assigns_look(struct ledger *l, uint32_t shard, struct store *store);
+
+/* It came back older: what it knows to be done is seen when it is looked at next. */
+void ledger_assigns_lost(struct ledger *l, uint32_t shard);
+
+/* Those that the block has taken in a commit that has left it with this number, in order; how many. */
+size_t ledger_assigns_taken(struct ledger *l, struct block_state *b, uint64_t newest,
+                            struct ledger_taken taken[LEDGER_TAKEN_MAX]);
+
+/* The block's arrays take the values of an assign: the first n elements. */
+void ledger_assign_apply(const struct ledger *l, const struct block_state *b, const struct ledger_taken *taken,
+                         uint32_t n, float *arrays);
+
+/* async, ssp: the value that gradients are subtracted from, after the assign of this number; 0: none. */
+float ledger_assign_base(const struct ledger *l, const struct block_state *b, uint64_t assign);
+
+/* It is done on some shard. */
+static inline bool
+number_was_done(const struct ledger_number *x)
+{
+    for (uint32_t i = 0; i < MODEL_SHARDS_MAX; i++)
+        if (x->done[i])
+            return true;
+    return false;
+}
+
+/* At the end. */
+void ledger_assigns_final(struct ledger *l);
+
 /* ---- ledger_cursor.c ---- */
 
 bool ledger_same_example(const struct ledger_push *x, const struct ledger_push *y);
@@ -234,8 +327,13 @@ void ledger_check_boot(struct ledger *l, uint32_t shard, struct store *store, bo
 
 /* Back to what the block was at an instant; the rest is lost. */
 void ledger_rewind(struct ledger *l, struct block_state *b, const struct ledger_instant *to);
-/* sync: take surviving steps again up to this version. */
-void ledger_replay_steps(struct ledger *l, struct block_state *b, uint64_t version);
+/* sync: take surviving steps and assigns again, up to this version and this number; arrays: what they come to. */
+void ledger_replay_steps(struct ledger *l, struct block_state *b, uint64_t version, uint64_t assign,
+                         const float *arrays);
+
+/* The same of one of them, to b->arrays alone. */
+void ledger_block_redo(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version);
+bool ledger_same_arrays(const struct block_state *b, const float *x, const float *y, uint32_t n);
 void ledger_take_instant(const struct ledger *l, const struct block_state *b, struct ledger_instant *to);
 
 /* ---- ledger_restore.c: true while a restore has begun to write, and is not whole ---- */
@@ -270,8 +368,15 @@ struct block_state *ledger_block_of(struct ledger *l, uint32_t shard, const stru
 /* A push is counted from this version on. */
 void ledger_block_count(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version);
 
-/* async, ssp: read off the weights which pushes are counted. */
-bool ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version);
+/* async, ssp: read off the weights which pushes are counted since the assign of this number. */
+bool ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version,
+                               uint64_t assign);
+
+/* A push that is not seen in the block may be one that was counted and assigned over unseen; it then counts as that. */
+bool ledger_block_hides(struct ledger *l, struct block_state *b, uint64_t number);
+
+/* The block has taken an assign, as this version. */
+void ledger_block_take(struct block_state *b, const struct ledger_taken *taken, uint64_t version);
 
 /* sync: take this step again, from b->arrays to b->arrays, as this version. */
 void ledger_block_step(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version);

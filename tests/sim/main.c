@@ -114,8 +114,8 @@ say_again(const struct run_options *o)
 }
 
 struct totals {
-    uint64_t passed, failed, pushes, applied, unknown, pulls, sets, saves, restores, lost, evictions, fenced, kills,
-        power_losses, crashes, rejoins, virtual_ms;
+    uint64_t passed, failed, pushes, applied, unknown, pulls, sets, assigns, saves, restores, lost, evictions, fenced,
+        kills, power_losses, crashes, rejoins, virtual_ms;
 };
 
 static void
@@ -128,6 +128,7 @@ main_add(struct totals *t, const struct run_report *r)
     t->unknown += r->ledger.unknown;
     t->pulls += r->ledger.pulls;
     t->sets += r->ledger.sets;
+    t->assigns += r->ledger.assigns;
     t->saves += r->ledger.saves;
     t->restores += r->ledger.restores;
     t->lost += r->ledger.lost;
@@ -173,11 +174,11 @@ static void
 say_totals(const struct totals *t)
 {
     printf("%" PRIu64 " pushes (%" PRIu64 " block updates, %" PRIu64 " of unknown outcome), %" PRIu64 " pulls, %" PRIu64
-           " sets, %" PRIu64 " saves, %" PRIu64 " restores, %" PRIu64 " evictions (%" PRIu64 " hellos fenced), %" PRIu64
-           " shards killed, %" PRIu64 " of them with their power (%" PRIu64 " block updates lost), %" PRIu64
-           " workers crashed, %" PRIu64 " rejoined, %" PRIu64 " virtual seconds\n",
-           t->pushes, t->applied, t->unknown, t->pulls, t->sets, t->saves, t->restores, t->evictions, t->fenced,
-           t->kills, t->power_losses, t->lost, t->crashes, t->rejoins, t->virtual_ms / 1000);
+           " sets, %" PRIu64 " assigns, %" PRIu64 " saves, %" PRIu64 " restores, %" PRIu64 " evictions (%" PRIu64
+           " hellos fenced), %" PRIu64 " shards killed, %" PRIu64 " of them with their power (%" PRIu64
+           " block updates lost), %" PRIu64 " workers crashed, %" PRIu64 " rejoined, %" PRIu64 " virtual seconds\n",
+           t->pushes, t->applied, t->unknown, t->pulls, t->sets, t->assigns, t->saves, t->restores, t->evictions,
+           t->fenced, t->kills, t->power_losses, t->lost, t->crashes, t->rejoins, t->virtual_ms / 1000);
     printf("%" PRIu64 " passed, %" PRIu64 " failed\n", t->passed, t->failed);
 }
 

@@ -11,7 +11,9 @@
 
 const char *const model_metric_names[MODEL_METRICS] = {"steps of epoch 0", "of epoch 1"};
 
-#define CLIPPED_MIN 16 /* elements of a block whose gradients are clipped */
+#define FIRST_MAX   64   /* first values in async and ssp are below it */
+#define LEVEL_STEP  4096 /* between those of two assigns: more than the pushes to a variable; sums stay below 2^24 */
+#define CLIPPED_MIN 16   /* elements of a block whose gradients are clipped */
 
 bool
 model_counts(const struct sim_model *m)
@@ -52,10 +54,10 @@ draw_init(const struct sim_model *m, struct sim *s, struct ps_init *init)
     init->seed = sim_rand(s);
     if (model_counts(m)) {
         init->kind = sim_chance(s, 500) ? PS_INIT_ZEROS : PS_INIT_CONSTANT;
-        init->a = init->kind == PS_INIT_CONSTANT ? (double)sim_below(s, 64) : 0;
+        init->a = init->kind == PS_INIT_CONSTANT ? (double)sim_below(s, FIRST_MAX) : 0;
         return;
     }
-    init->kind = (enum ps_init_kind)sim_below(s, INIT_KIND_MAX);
+    init->kind = (enum ps_init_kind)sim_below(s, INIT_GIVEN);
     init->a = init->kind == PS_INIT_UNIFORM ? -1 : 0.5;
     init->b = 1;
 }
@@ -212,6 +214,23 @@ model_gradient(const struct sim_model *m, uint32_t var, uint64_t number, float *
 
     for (uint64_t b = 0; b < v->layout.blocks; b++)
         model_gradient_block(m, var, number, (uint32_t)b, out + layout_block(&v->layout, b).first);
+}
+
+float
+model_assigned_level(uint32_t id)
+{
+    return (float)(FIRST_MAX + id * LEVEL_STEP);
+}
+
+void
+model_assigned_block(const struct sim_model *m, uint32_t var, uint32_t id, uint32_t block, float *out)
+{
+    struct layout_block cut = layout_block(&m->vars[var].layout, block);
+
+    if (!model_counts(m)) /* those of a push that is never made */
+        random_gradient(m, var, UINT32_MAX - (uint64_t)id, cut.first, cut.len, out);
+    for (uint32_t i = 0; model_counts(m) && i < cut.len; i++)
+        out[i] = model_assigned_level(id);
 }
 
 uint32_t

@@ -71,6 +71,11 @@ void model_gradient(const struct sim_model *m, uint32_t var, uint64_t number, fl
 /* One block of it. out: [block's len] f32. */
 void model_gradient_block(const struct sim_model *m, uint32_t var, uint64_t number, uint32_t block, float *out);
 
+/* The values that an assign has for a block, whose number among the run's assigns is id, from 1. async, ssp: all are
+ * the same, its level, which no first value is. out: [block's len] f32. */
+float model_assigned_level(uint32_t id);
+void model_assigned_block(const struct sim_model *m, uint32_t var, uint32_t id, uint32_t block, float *out);
+
 /* Where the digit of a push lies in a block of this length. False: the block is too short to hold it. */
 bool model_digit(uint64_t number, uint32_t len, uint32_t *element, uint32_t *digit);
 

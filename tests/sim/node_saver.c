@@ -112,6 +112,7 @@ tell_not_durable(struct node_saver *v, enum ps_err code)
     if (v->said_not_durable)
         return true;
     v->said_not_durable = true;
+    ledger_disk_failed(v->node->ledger);
     snprintf(e.text, sizeof e.text, "the disk says %s", ps_err_name(code));
     return node_saver_report(v, (struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &e});
 }

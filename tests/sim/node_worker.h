@@ -58,6 +58,7 @@ struct worker_profile {
     uint32_t durable_per_mille; /* pushes that are to be on disk */
     bool cursors;               /* pushes say how far they are in the data */
     uint32_t barrier_every;     /* clocks; 0: none */
+    uint32_t assign_per_mille;  /* steps before which it assigns */
     uint32_t pass_per_mille;    /* barriers that are not waited for: later messages are taken while they are shut */
     bool barriers_end;          /* give barriers up after a while: others may never come */
     bool may_lapse;
@@ -79,6 +80,7 @@ enum worker_op_kind {
     WORKER_QUERY,
     WORKER_PING,
     WORKER_SET,
+    WORKER_ASSIGN,
     WORKER_ATTACH, /* the observer's */
     WORKER_EVICT,  /* the evictor's */
     WORKER_DROP,   /* scrap's */
@@ -102,7 +104,7 @@ struct worker_op {
     uint64_t clock;
     uint64_t refused_then; /* blocks that this worker had been refused when it began */
     uint32_t barrier;
-    uint32_t set; /* the ledger's */
+    uint32_t set, assign; /* the ledger's */
 };
 
 struct worker_link;
@@ -147,6 +149,7 @@ struct node_worker {
     bool pinged;                                 /* all shards, before it leaves */
     bool stays;                                  /* it does not leave yet */
     bool tick_unsure; /* the newest tick was given up, and shard 0 may be gone before it receives it */
+    uint64_t assign_random;
     uint64_t crashes, rejoins, steps;
 };
 

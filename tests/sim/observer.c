@@ -88,6 +88,8 @@ observer_pulled(struct node_worker *w, const struct worker_op *o)
         ledger_pulled(w->ledger, o->pulls[i], w->values[v], lowest, highest);
         w->whole[v] = true;
     }
+    if (o->vars_len > 0 && !w->sim->failed)
+        ledger_pulled_together(w->ledger, o->vars_len, o->pulls);
 }
 
 static void

@@ -23,6 +23,10 @@
 #define SIZES_SALT      0x776f726b65727321u
 #define SIZES_PER_MILLE 500
 
+#define ASSIGN_SALT      0x61737369676eu
+#define ASSIGN_RUNS      350 /* of 1,000: they have assigns */
+#define ASSIGN_PER_MILLE 250 /* steps of a worker that begin with one, there */
+
 #define UNDURABLE_PER_MILLE 20 /* durable pushes to shards without a disk */
 
 struct sim_run {
@@ -39,7 +43,7 @@ struct sim_run {
     struct admin admin;     /* when has_admin */
     struct evictor evictor; /* when has_evictor */
     struct scrap scrap;     /* when has_scrap */
-    bool has_admin, has_evictor, has_scrap;
+    bool has_admin, has_evictor, has_scrap, has_assigns;
     struct sim_timer watch, lie;
     bool ending;
     uint64_t ending_us;
@@ -321,6 +325,7 @@ run_build(struct sim_run *r)
     r->has_evictor = o->lie == LIE_NONE && evictor_drawn(o->seed, o->faults);
     r->has_scrap = o->lie == LIE_NONE && scrap_drawn(o->seed, o->faults);
     draw_sizes(r);
+    r->has_assigns = o->lie == LIE_NONE && !r->has_admin && sim_has(o->seed, ASSIGN_SALT, ASSIGN_RUNS);
     ledger.evictions = r->has_evictor;
     barrier_every = sim_chance(&r->sim, 500) ? (uint32_t)sim_between(&r->sim, 1, 8) : 0;
     if (barrier_every > 0 && sim_chance(&r->sim, 500))
@@ -345,9 +350,11 @@ run_build(struct sim_run *r)
         worker.may_restore = r->has_admin;
         worker.lie = o->lie;
         worker.program = &script_program;
+        worker.assign_per_mille = r->has_assigns ? ASSIGN_PER_MILLE : 0;
         if (o->lie == LIE_FORGED_ACK)
             worker.broken_per_mille = 200;
         node_worker_init(&r->workers[i], &r->sim, &r->net, r->ledger, &r->model, i, r->listeners, &worker);
+        r->workers[i].assign_random = o->seed ^ ASSIGN_SALT ^ ((uint64_t)i << 56);
     }
     node_worker_init(&r->observer, &r->sim, &r->net, r->ledger, &r->model, r->model.workers, r->listeners,
                      &(struct worker_profile){.cancel_per_mille = 50,

@@ -144,8 +144,10 @@ on_pulling(struct node_worker *w)
 {
     uint32_t first = 0;
 
-    if (!w->entered)
+    if (!w->entered) {
         memset(w->pulled, 0, sizeof w->pulled);
+        script_may_assign(w);
+    }
     w->entered = true;
     if (script_ops_count(w, true) > 0)
         return false;
@@ -424,6 +426,8 @@ script_stop(struct node_worker *w)
         w->ops = o->next;
         for (uint32_t i = 0; o->kind == WORKER_PUSH && i < o->vars_len && !w->sim->failed; i++)
             ledger_push_done(w->ledger, o->pushes[i], PS_ERR_CLOSED);
+        if (o->kind == WORKER_ASSIGN && !w->sim->failed)
+            ledger_assign_done(w->ledger, o->assign, PS_ERR_CLOSED, 0);
         script_op_free(w, o);
     }
     for (uint32_t v = 0; v < w->model->vars_len; v++) {

@@ -2,6 +2,7 @@
  *
  *     script.c           phases, and what ends them
  *     script_ops.c       operations: buffers, and starting them
+ *     script_assign.c    assigns
  *     script_results.c   operations that are done */
 #ifndef TESTS_SIM_SCRIPT_H
 #define TESTS_SIM_SCRIPT_H
@@ -17,6 +18,9 @@ void script_buffer_free(float *buffer, uint64_t n); /* accepts NULL */
 float *script_buffer_new(uint64_t n);
 void script_values_renew(struct node_worker *w, uint32_t v); /* a variable's: they hold nothing that is known */
 
+struct worker_op *script_op_new(struct node_worker *w, enum worker_op_kind kind);
+/* Its start has come to this. */
+void script_op_started(struct node_worker *w, struct worker_op *o, enum ps_err err, const struct ps_error *e);
 void script_op_free(struct node_worker *w, struct worker_op *o);
 uint32_t script_ops_count(const struct node_worker *w, bool awaited);
 
@@ -30,6 +34,12 @@ void script_start_question(struct node_worker *w);
 void script_start_ping(struct node_worker *w, uint32_t shard, bool awaited);
 bool script_may_set(const struct node_worker *w);
 void script_start_set(struct node_worker *w);
+
+/* ---- script_assign.c ---- */
+
+/* Before a step: it may start an assign. Which results this run's faults explain. */
+void script_may_assign(struct node_worker *w);
+bool script_assign_expected(const struct node_worker *w, const struct worker_op *o, enum ps_err code);
 
 /* ---- script_results.c ---- */
 

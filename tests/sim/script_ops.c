@@ -18,9 +18,10 @@ const char *
 script_op_name(enum worker_op_kind kind)
 {
     static const char *const names[] = {
-        [WORKER_DECLARE] = "declare", [WORKER_PULL] = "pull",   [WORKER_PUSH] = "push", [WORKER_TICK] = "tick",
-        [WORKER_BARRIER] = "barrier", [WORKER_QUERY] = "query", [WORKER_PING] = "ping", [WORKER_SET] = "set",
-        [WORKER_ATTACH] = "attach",   [WORKER_EVICT] = "evict", [WORKER_DROP] = "drop", [WORKER_DEFINE] = "define"};
+        [WORKER_DECLARE] = "declare", [WORKER_PULL] = "pull",     [WORKER_PUSH] = "push",    [WORKER_TICK] = "tick",
+        [WORKER_BARRIER] = "barrier", [WORKER_QUERY] = "query",   [WORKER_PING] = "ping",    [WORKER_SET] = "set",
+        [WORKER_ASSIGN] = "assign",   [WORKER_ATTACH] = "attach", [WORKER_EVICT] = "evict",  [WORKER_DROP] = "drop",
+        [WORKER_DEFINE] = "define"};
 
     return names[kind];
 }
@@ -68,8 +69,8 @@ script_op_free(struct node_worker *w, struct worker_op *o)
 
 /* ---- Starting ---- */
 
-static struct worker_op *
-op_new(struct node_worker *w, enum worker_op_kind kind)
+struct worker_op *
+script_op_new(struct node_worker *w, enum worker_op_kind kind)
 {
     struct worker_op *o = sim_alloc(sizeof *o), **at = &w->ops;
 
@@ -120,8 +121,8 @@ script_lost(struct node_worker *w)
 
 /* A start that the core refused: only for what is final, which script_poll() sees next, or for a broken gradient whose
  * norm it was to find. */
-static void
-script_ops_started(struct node_worker *w, struct worker_op *o, enum ps_err err, const struct ps_error *e)
+void
+script_op_started(struct node_worker *w, struct worker_op *o, enum ps_err err, const struct ps_error *e)
 {
     if (err == PS_OK) {
         node_worker_perform(w);
@@ -136,12 +137,12 @@ script_ops_started(struct node_worker *w, struct worker_op *o, enum ps_err err, 
 void
 script_start_declare(struct node_worker *w, uint32_t v)
 {
-    struct worker_op *o = op_new(w, WORKER_DECLARE);
+    struct worker_op *o = script_op_new(w, WORKER_DECLARE);
     struct ps_error e;
 
     o->vars_len = 1;
     o->vars[0] = v;
-    script_ops_started(w, o, core_declare(w->core, &w->model->vars[v].spec, &w->vars[v], &o->op, &e), &e);
+    script_op_started(w, o, core_declare(w->core, &w->model->vars[v].spec, &w->vars[v], &o->op, &e), &e);
 }
 
 /* All workers say the same, but for one that must be refused for what it says. */
@@ -149,17 +150,17 @@ void
 script_start_define(struct node_worker *w, bool otherwise)
 {
     struct ps_definition fields[] = {{"model", otherwise ? "another" : SIM_MODEL_VALUE}, {"batch", "1"}};
-    struct worker_op *o = op_new(w, WORKER_DEFINE);
+    struct worker_op *o = script_op_new(w, WORKER_DEFINE);
     struct ps_error e;
 
     o->otherwise = otherwise;
-    script_ops_started(w, o, core_define(w->core, ARRAY_LEN(fields), fields, &o->op, &e), &e);
+    script_op_started(w, o, core_define(w->core, ARRAY_LEN(fields), fields, &o->op, &e), &e);
 }
 
 void
 script_start_pull(struct node_worker *w, uint32_t first, uint32_t n)
 {
-    struct worker_op *o = op_new(w, WORKER_PULL);
+    struct worker_op *o = script_op_new(w, WORKER_PULL);
     /* In sync, a worker that does not wait for the step would push too early for the next one. */
     bool now = w->model->mode != PS_SYNC && sim_chance(w->sim, NOW_PER_MILLE);
     struct ps_pull_options options = {.only_changed = 1, .now = now};
@@ -181,7 +182,7 @@ script_start_pull(struct node_worker *w, uint32_t first, uint32_t n)
     }
     options.only_changed = options.only_changed && sim_chance(w->sim, 600);
     may_cancel(w, o);
-    script_ops_started(w, o, core_pull(w->core, n, vars, out, &options, &o->op, &e), &e);
+    script_op_started(w, o, core_pull(w->core, n, vars, out, &options, &o->op, &e), &e);
 }
 
 static void
@@ -221,7 +222,7 @@ draw_norm(struct node_worker *w, const struct worker_op *o)
 void
 script_start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
 {
-    struct worker_op *o = op_new(w, WORKER_PUSH);
+    struct worker_op *o = script_op_new(w, WORKER_PUSH);
     unsigned flags = sim_chance(w->sim, 250) ? PS_PUSH_COPY : 0;
     struct core_var *vars[MODEL_VARS_MAX];
     const float *grads[MODEL_VARS_MAX];
@@ -265,7 +266,7 @@ script_start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaite
             o->grads[i] = NULL;
         }
     }
-    script_ops_started(w, o, err, &e);
+    script_op_started(w, o, err, &e);
 }
 
 /* Each step adds 1 to the metric of its epoch. */
@@ -284,19 +285,19 @@ set_metrics(struct node_worker *w)
 void
 script_start_tick(struct node_worker *w)
 {
-    struct worker_op *o = op_new(w, WORKER_TICK);
+    struct worker_op *o = script_op_new(w, WORKER_TICK);
     struct ps_error e;
 
     o->awaited = sim_chance(w->sim, 500);
     if (w->profile.cursors)
         set_metrics(w);
-    script_ops_started(w, o, core_tick(w->core, &o->op, &e), &e);
+    script_op_started(w, o, core_tick(w->core, &o->op, &e), &e);
 }
 
 void
 script_start_barrier(struct node_worker *w, uint32_t number)
 {
-    struct worker_op *o = op_new(w, WORKER_BARRIER);
+    struct worker_op *o = script_op_new(w, WORKER_BARRIER);
     struct ps_error e;
     char name[32];
 
@@ -306,14 +307,14 @@ script_start_barrier(struct node_worker *w, uint32_t number)
     ledger_barrier(w->ledger, w->task, number);
     if (w->profile.barriers_end)
         o->cancel_us = w->sim->now_us + sim_between(w->sim, 1, BARRIER_US_MAX);
-    script_ops_started(w, o, core_barrier(w->core, name, &o->op, &e), &e);
+    script_op_started(w, o, core_barrier(w->core, name, &o->op, &e), &e);
 }
 
 void
 script_start_question(struct node_worker *w)
 {
     bool ping = sim_chance(w->sim, 300);
-    struct worker_op *o = op_new(w, ping ? WORKER_PING : WORKER_QUERY);
+    struct worker_op *o = script_op_new(w, ping ? WORKER_PING : WORKER_QUERY);
     uint32_t shard = (uint32_t)sim_below(w->sim, w->model->shards);
     enum ps_query kind = (enum ps_query)sim_below(w->sim, PS_QUERY_JOBS + 1);
     struct ps_error e;
@@ -321,9 +322,9 @@ script_start_question(struct node_worker *w)
     o->awaited = false;
     may_cancel(w, o);
     if (ping)
-        script_ops_started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
+        script_op_started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
     else
-        script_ops_started(w, o, core_query(w->core, shard, kind, w->model->job, NULL, &o->op, &e), &e);
+        script_op_started(w, o, core_query(w->core, shard, kind, w->model->job, NULL, &o->op, &e), &e);
 }
 
 /* One set at a time and from one worker, so that it is known which was last. Where a run ends
@@ -362,7 +363,7 @@ set_in_sync(struct node_worker *w, uint32_t v, bool begins, struct ps_parameter 
 void
 script_start_set(struct node_worker *w)
 {
-    struct worker_op *o = op_new(w, WORKER_SET);
+    struct worker_op *o = script_op_new(w, WORKER_SET);
     uint32_t v = (uint32_t)sim_below(w->sim, w->model->vars_len),
              bound = (uint32_t)sim_below(w->sim, MODEL_BOUND_MAX + 1);
     const struct sim_model_var *var = &w->model->vars[v];
@@ -383,15 +384,15 @@ script_start_set(struct node_worker *w)
         o->set = ledger_set(w->ledger, LEDGER_CUTOFF, 0, age.parameter);
     }
     may_cancel(w, o);
-    script_ops_started(w, o, core_set(w->core, &setting, &o->op, &e), &e);
+    script_op_started(w, o, core_set(w->core, &setting, &o->op, &e), &e);
 }
 
 void
 script_start_ping(struct node_worker *w, uint32_t shard, bool awaited)
 {
-    struct worker_op *o = op_new(w, WORKER_PING);
+    struct worker_op *o = script_op_new(w, WORKER_PING);
     struct ps_error e;
 
     o->awaited = awaited;
-    script_ops_started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
+    script_op_started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
 }

@@ -9,6 +9,8 @@ result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_
 {
     if (code == PS_OK || o->op == NULL || code == core_fatal(w->core, NULL))
         return true;
+    if (o->kind == WORKER_ASSIGN)
+        return script_assign_expected(w, o, code);
     switch (code) {
     case PS_ERR_CANCELLED:
         return o->cancelled;
@@ -74,6 +76,8 @@ collect_values(struct node_worker *w, struct worker_op *o, enum ps_err code)
         else if (o->cancelled && sim_chance(w->sim, 500))
             script_values_renew(w, o->vars[i]);
     }
+    if (code == PS_OK && !w->sim->failed)
+        ledger_pulled_together(w->ledger, o->vars_len, o->pulls);
 }
 
 static void
@@ -106,6 +110,8 @@ script_results_collect(struct node_worker *w, struct worker_op *o)
     if (!result_expected(w, o, code))
         sim_fail(w->sim, "w%u's %s ended with %s: %s (%s)", w->task, script_op_name(o->kind), ps_err_name(code), e.text,
                  e.peer);
+    if (o->kind == WORKER_ASSIGN)
+        ledger_assign_done(w->ledger, o->assign, code, o->op != NULL ? core_op_assign_clock(o->op) : 0);
     core_op_free(w->core, o->op);
     if (o->otherwise && code == PS_OK)
         sim_fail(w->sim, "w%u trains otherwise than others, and was let in", w->task);

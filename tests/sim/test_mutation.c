@@ -95,6 +95,10 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_BEGINS_ANEW] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [MUTATION_SUMMED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 3}, 60},
     [MUTATION_SUMS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [MUTATION_ASSIGN_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [MUTATION_PREPARED_GIVEN_UP] = {{.mode = RUN_MIXED, .faults = FAULTS_ALL, .workers = 4, .shards = 3}, 60},
+    [MUTATION_ASSIGNS_MIXED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS, .shards = 3}, 60},
+    [MUTATION_STAGED_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 100},
     [MUTATION_SUMS_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 1, .steps = 24}, 670},
     [MUTATION_HOLDER_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
 };
