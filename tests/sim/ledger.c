@@ -237,6 +237,30 @@ counted_for_it(const struct ledger *l, const struct block_state *b, const struct
     return false;
 }
 
+/* The same of one that may be counted unseen, since an assign came over it. */
+static bool
+hidden_for_it(struct ledger *l, struct block_state *b, const struct ledger_push *p)
+{
+    const struct var_state *v = &l->vars[p->var];
+
+    for (size_t i = 0; i < v->pushes_len; i++) {
+        const struct ledger_push *other = &l->pushes[v->pushes[i]];
+
+        if (other != p && (same_step(l, other, p) || ledger_same_example(other, p)) &&
+            ledger_block_hides(l, b, other->number))
+            return true;
+    }
+    return false;
+}
+
+/* Whether an acknowledged push that is not seen in the block is right not to be. */
+static bool
+unseen_is_right(struct ledger *l, struct block_state *b, const struct ledger_push *p)
+{
+    return ledger_block_lost(b, p->number) || counted_for_it(l, b, p) || ledger_block_hides(l, b, p->number) ||
+           hidden_for_it(l, b, p);
+}
+
 static void
 check_outcome(struct ledger *l, uint32_t id)
 {
@@ -244,14 +268,13 @@ check_outcome(struct ledger *l, uint32_t id)
     char name[128];
 
     for (uint32_t b = 0; b < l->vars[p->var].blocks_len; b++) {
-        const struct block_state *block = &l->vars[p->var].blocks[b];
+        struct block_state *block = &l->vars[p->var].blocks[b];
         bool known = ledger_block_tells(l, block, p->number);
         bool counted = ledger_block_version_of(block, p->number) != 0;
 
         if (!known)
             continue;
-        if (p->outcome == PUSH_COUNTED && !counted && !ledger_block_lost(block, p->number) &&
-            !counted_for_it(l, block, p) && !ledger_block_hides(l, &l->vars[p->var].blocks[b], p->number))
+        if (p->outcome == PUSH_COUNTED && !counted && !unseen_is_right(l, block, p))
             sim_fail(l->sim, "%s was acknowledged and is not in block %u (version %" PRIu64 ")",
                      ledger_push_name(l, id, name, sizeof name), b, block->version);
         if (p->outcome == PUSH_NOT_COUNTED && counted)
