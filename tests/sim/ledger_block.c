@@ -567,8 +567,12 @@ remember_assign(struct block_state *b, const struct ledger_taken *taken, uint64_
 void
 ledger_block_step(struct ledger *l, struct block_state *b, const struct ledger_step *step, uint64_t version)
 {
-    struct search x = {
-        .b = b, .version = version, .clock = step->clock, .rate = step->rate, .chosen_len = step->chosen_len};
+    struct search x = {.b = b,
+                       .version = version,
+                       .clock = step->clock,
+                       .rate = step->rate,
+                       .begin = step->begin,
+                       .chosen_len = step->chosen_len};
 
     ledger_block_redo(l, b, step, version);
     if (step->assign != 0) {
