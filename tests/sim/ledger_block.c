@@ -273,8 +273,8 @@ static void
 block_veil(struct ledger *l, struct block_state *b, uint64_t clock, uint64_t n)
 {
     b->veils = sim_grow(b->veils, &b->veils_room, b->veils_len, sizeof *b->veils);
-    b->veils[b->veils_len++] =
-        (struct ledger_veil){.version = b->version + 1, .clock = clock, .us = l->sim->now_us, .left = n};
+    b->veils[b->veils_len++] = (struct ledger_veil){
+        .version = b->version + 1, .epoch = l->epoch[b->shard], .clock = clock, .us = l->sim->now_us, .left = n};
 }
 
 bool
@@ -289,9 +289,11 @@ ledger_block_hides(struct ledger *l, struct block_state *b, uint64_t number)
         if (v->left == 0 || v->us < p->started_us || (!model_counts(l->model) && v->clock != p->clock))
             continue;
         v->left--;
-        t->version = v->version;
         t->hidden = true;
-        t->epoch = l->epoch[b->shard];
+        if (v->epoch == l->epoch[b->shard]) { /* else its version is another one by now */
+            t->version = v->version;
+            t->epoch = v->epoch;
+        }
     }
     return t->hidden;
 }

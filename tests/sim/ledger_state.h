@@ -137,7 +137,8 @@ struct ledger_step {
 
 /* A commit in which a block counted some pushes, and took an assign over them: which they were nothing shows. */
 struct ledger_veil {
-    uint64_t version; /* that the first of them made */
+    uint64_t version; /* that the first of them made, */
+    uint32_t epoch;   /* in this epoch */
     uint64_t clock;   /* sync: theirs */
     uint64_t us;
     uint64_t left; /* so many at most, that none of those that were acknowledged is taken for yet */
