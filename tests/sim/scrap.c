@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,10 @@
 #define STEPS_MAX        12
 #define FORCED_PER_CENT  50
 #define DURABLE_PER_CENT 40
+#define GIVE_SALT        0x67697665u
+#define GIVE_PER_MILLE   500 /* runs with a second job that gives values, */
+#define GIVE_PER_CENT    40  /* and its steps that begin so */
+#define GIVE_STEP        1000.0f
 
 static const char job_name[] = "scrap";
 static const char *const var_names[SCRAP_VARS] = {"x0", "x1"};
@@ -48,24 +53,28 @@ scrap_is_sure(const struct scrap *x)
 /* ---- The worker: values ---- */
 
 /* Every gradient is 1 and the rate is 1, so each element has counted down the pushes to its block. A push that is
- * durable makes all durable that was before it, the drop of the earlier life too if that was not lost before. */
+ * durable makes all durable that was before it, the drop of the earlier life too if that was not lost before, and what
+ * was given. */
 static void
 check_values(struct scrap *x, uint32_t v)
 {
     const float *values = x->worker.values[v];
     uint64_t least = scrap_is_sure(x) ? x->applied[v] : x->durable[v], most = x->applied[v] + x->maybe[v];
 
+    if (isnan(x->level))
+        return;
     if (!scrap_is_sure(x) &&
         (x->state != SCRAP_LIVES || x->durable[v] == 0 || x->disks != ledger_disks_lost(x->worker.ledger)))
         return;
     for (uint64_t i = 0; i < x->model.vars[v].elements; i++) {
-        uint64_t counted = (uint64_t)-values[i];
+        uint64_t counted = (uint64_t)(x->level - values[i]);
 
-        if (values[i] > 0 || counted < least || counted > most)
+        if (values[i] > x->level || counted < least || counted > most)
             sim_fail(x->worker.sim,
-                     "life %u of job %s has element %" PRIu64 " of %s at %g, after %" PRIu64 " pushes, of them %" PRIu64
-                     " durable, and %" PRIu64 " that may count",
-                     x->lives, job_name, i, var_names[v], (double)values[i], x->applied[v], x->durable[v], x->maybe[v]);
+                     "life %u of job %s has element %" PRIu64 " of %s at %g, after %g and %" PRIu64
+                     " pushes, of them %" PRIu64 " durable, and %" PRIu64 " that may count",
+                     x->lives, job_name, i, var_names[v], (double)values[i], (double)x->level, x->applied[v],
+                     x->durable[v], x->maybe[v]);
     }
 }
 
@@ -113,6 +122,25 @@ start_push(struct scrap *x, uint32_t v)
 }
 
 static void
+start_assign(struct scrap *x)
+{
+    struct node_worker *w = &x->worker;
+    struct worker_op *o = outsider_op(w, WORKER_ASSIGN);
+    struct ps_assign_options options = {0};
+    const float *values[SCRAP_VARS];
+    struct ps_error e;
+
+    x->gave++;
+    for (uint32_t v = 0; v < SCRAP_VARS; v++) {
+        for (uint64_t i = 0; i < x->model.vars[v].elements; i++)
+            x->given[v][i] = GIVE_STEP * (float)x->gave;
+        values[v] = x->given[v];
+    }
+    sim_trace(w->sim, "job %s gives %g", job_name, (double)x->given[0][0]);
+    outsider_asked(w, core_assign(w->core, SCRAP_VARS, w->vars, values, &options, &o->op, &e), &e);
+}
+
+static void
 start_tick(struct node_worker *w)
 {
     struct worker_op *o = outsider_op(w, WORKER_TICK);
@@ -144,6 +172,19 @@ scrap_pushed(struct scrap *x, const struct worker_op *o, enum ps_err code, const
 }
 
 static void
+scrap_assigned(struct scrap *x, enum ps_err code, const struct ps_error *e)
+{
+    if (code == PS_ERR_FULL || code == PS_ERR_LIMIT) /* nothing has them */
+        return;
+    if (code != PS_OK && code != PS_ERR_NOT_DURABLE && code != PS_ERR_ROLLED_BACK && !may_be_refused(code))
+        outsider_refused(&x->worker, code, e);
+    x->level = code == PS_OK ? x->given[0][0] : NAN;
+    memset(x->applied, 0, sizeof x->applied);
+    memset(x->maybe, 0, sizeof x->maybe);
+    memset(x->durable, 0, sizeof x->durable);
+}
+
+static void
 scrap_collect(struct scrap *x, struct worker_op *o)
 {
     struct node_worker *w = &x->worker;
@@ -154,6 +195,8 @@ scrap_collect(struct scrap *x, struct worker_op *o)
         ; /* as scrap_ended() has it */
     else if (o->kind == WORKER_PUSH)
         scrap_pushed(x, o, code, &e);
+    else if (o->kind == WORKER_ASSIGN)
+        scrap_assigned(x, code, &e);
     else if (code != PS_OK && !may_be_refused(code))
         outsider_refused(w, code, &e);
     else if (code == PS_OK && o->kind == WORKER_DECLARE)
@@ -184,6 +227,16 @@ scrap_ended(struct scrap *x)
     node_worker_finish(&x->worker);
 }
 
+/* Before the first push of a step. */
+static bool
+scrap_may_give(struct scrap *x)
+{
+    bool may = x->gives && x->may_give;
+
+    x->may_give = false;
+    return may && sim_mix_below(&x->give_random, 100) < GIVE_PER_CENT;
+}
+
 static void
 scrap_step(struct scrap *x)
 {
@@ -194,12 +247,16 @@ scrap_step(struct scrap *x)
         start_declare(w, w->declared[0]);
     } else if (!x->all_pulled) {
         start_pull(w);
+    } else if (scrap_may_give(x)) {
+        x->all_pulled = false;
+        start_assign(x);
     } else if (v < SCRAP_VARS) {
         w->steps++;
         start_push(x, v);
     } else {
         w->steps++;
         x->all_pulled = false;
+        x->may_give = true;
         start_tick(w);
     }
 }
@@ -224,8 +281,10 @@ static void
 scrap_worker_start(struct node_worker *w)
 {
     memset(w->declared, 0, sizeof w->declared);
-    for (uint32_t v = 0; v < SCRAP_VARS; v++)
+    for (uint32_t v = 0; v < SCRAP_VARS; v++) {
         w->values[v] = sim_alloc(w->model->vars[v].elements * sizeof(float));
+        scrap_of_worker(w)->given[v] = sim_alloc(w->model->vars[v].elements * sizeof(float));
+    }
     outsider_start(w);
 }
 
@@ -261,7 +320,8 @@ scrap_worker_stop(struct node_worker *w)
     outsider_stop(w);
     for (uint32_t v = 0; v < SCRAP_VARS; v++) {
         free(w->values[v]);
-        w->values[v] = NULL;
+        free(scrap_of_worker(w)->given[v]);
+        w->values[v] = scrap_of_worker(w)->given[v] = NULL;
     }
 }
 
@@ -345,8 +405,9 @@ visit_block(void *arg, const struct store_key *key, struct span value)
     struct leftovers *l = arg;
 
     (void)value;
-    if (key->generation < STORE_GENERATION_REDO && !has_id(l->vars, l->vars_len, key->var))
-        sim_fail(l->scrap->boss.sim, "s%u has block %u of variable %u, which is gone", l->shard, key->block, key->var);
+    if (key->generation != STORE_GENERATION_REDO && !has_id(l->vars, l->vars_len, key->var))
+        sim_fail(l->scrap->boss.sim, "s%u has %sblock %u of variable %u, which is gone", l->shard,
+                 key->generation < STORE_GENERATION_REDO ? "" : "a value that waits for ", key->block, key->var);
     return true;
 }
 
@@ -464,6 +525,9 @@ scrap_live(struct scrap *x)
     x->steps = 1 + scrap_below(x, STEPS_MAX);
     x->until_us = x->boss.sim->now_us + (x->forced ? scrap_below(x, LIFE_US_MAX) : LEAVE_US);
     x->all_pulled = false;
+    x->may_give = true;
+    x->gave = 0;
+    x->level = 0;
     memset(x->applied, 0, sizeof x->applied);
     memset(x->maybe, 0, sizeof x->maybe);
     memset(x->durable, 0, sizeof x->durable);
@@ -598,6 +662,8 @@ void
 scrap_draw(struct scrap *x, const struct sim_model *of, uint64_t seed)
 {
     x->random = ~seed ^ SALT;
+    x->gives = sim_has(seed, GIVE_SALT, GIVE_PER_MILLE);
+    x->give_random = ~seed ^ GIVE_SALT;
     x->model = (struct sim_model){.cluster = of->cluster,
                                   .job = job_name,
                                   .mode = PS_ASYNC,

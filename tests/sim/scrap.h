@@ -1,5 +1,5 @@
 /* A second job beside the simulated one, made to be dropped: again and again a worker of its own declares variables,
- * pushes to them and ticks; then an administrator drops the job on all shards, as `psctl drop` does, when the worker
+ * pushes to them and ticks, and in some runs gives both values; then an administrator drops the job on all shards, as `psctl drop` does, when the worker
  * has said goodbye, or by force while it works.
  *
  *     SCRAP_WAITS ─── time ──► SCRAP_LIVES ─── steps are done, or time ──► SCRAP_DROPS ─── all shards answered ──┐
@@ -7,8 +7,9 @@
  *          └───────────────────────────── nothing of it may be left in any store ────────────────────────────────┘
  *
  * What must hold: a worker whose job was dropped by force is told DROPPED, and nothing else ends it; the values of a
- * life begin with the first ones and count that life's pushes once each, whatever was killed; when all shards have
- * answered, none has a row or a block of the job, or a block without a variable. After a power loss an earlier life may
+ * life begin with the first ones, or with those that were given last, and count that life's pushes since then once each,
+ * whatever was killed; when all shards have
+ * answered, none has a row or a block of the job, or a block or a value that waits without a variable. After a power loss an earlier life may
  * be there again, as far as it was on disk: until the next life only the stores are looked at. */
 #ifndef TESTS_SIM_SCRAP_H
 #define TESTS_SIM_SCRAP_H
@@ -27,6 +28,9 @@ struct scrap {
     struct sim_model model; /* of its job */
     struct node_shard *shards;
     uint64_t random; /* its own */
+    bool gives;      /* values, drawn from here: */
+    uint64_t give_random;
+    float *given[SCRAP_VARS]; /* what is on its way */
     enum scrap_state state;
     uint64_t until_us;
     uint32_t lives, drops; /* that were */
@@ -36,7 +40,10 @@ struct scrap {
     uint64_t steps;  /* until it says goodbye */
     bool forced;     /* it is dropped while it works */
     bool all_pulled; /* the values of this step */
-    uint64_t applied[SCRAP_VARS], maybe[SCRAP_VARS]; /* pushes */
+    bool may_give;   /* it may give values in this step */
+    uint32_t gave;   /* how often it has */
+    float level;     /* what it gave last, which pushes since then count down from; NAN: that is not known */
+    uint64_t applied[SCRAP_VARS], maybe[SCRAP_VARS]; /* pushes, since then */
     uint64_t durable[SCRAP_VARS];                    /* of those that were applied */
     uint32_t disks;                                  /* that were lost before */
 
