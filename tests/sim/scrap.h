@@ -1,16 +1,16 @@
 /* A second job beside the simulated one, made to be dropped: again and again a worker of its own declares variables,
- * pushes to them and ticks, and in some runs gives both values; then an administrator drops the job on all shards, as `psctl drop` does, when the worker
- * has said goodbye, or by force while it works.
+ * pushes to them and ticks, and in some runs gives both values; then an administrator drops the job on all shards, as
+ * `psctl drop` does, when the worker has said goodbye, or by force while it works.
  *
  *     SCRAP_WAITS ─── time ──► SCRAP_LIVES ─── steps are done, or time ──► SCRAP_DROPS ─── all shards answered ──┐
  *          ▲                                                                                                     │
  *          └───────────────────────────── nothing of it may be left in any store ────────────────────────────────┘
  *
  * What must hold: a worker whose job was dropped by force is told DROPPED, and nothing else ends it; the values of a
- * life begin with the first ones, or with those that were given last, and count that life's pushes since then once each,
- * whatever was killed; when all shards have
- * answered, none has a row or a block of the job, or a block or a value that waits without a variable. After a power loss an earlier life may
- * be there again, as far as it was on disk: until the next life only the stores are looked at. */
+ * life begin with the first ones, or with those that were given last, and count that life's pushes since then once
+ * each, whatever was killed; when all shards have answered, none has a row or a block of the job, or a block or a value
+ * that waits without a variable. After a power loss an earlier life may be there again, as far as it was on disk: until
+ * the next life only the stores are looked at. */
 #ifndef TESTS_SIM_SCRAP_H
 #define TESTS_SIM_SCRAP_H
 

@@ -18,9 +18,9 @@ const char *
 script_op_name(enum worker_op_kind kind)
 {
     static const char *const names[] = {
-        [WORKER_DECLARE] = "declare", [WORKER_PULL] = "pull",     [WORKER_PUSH] = "push",    [WORKER_TICK] = "tick",
-        [WORKER_BARRIER] = "barrier", [WORKER_QUERY] = "query",   [WORKER_PING] = "ping",    [WORKER_SET] = "set",
-        [WORKER_ASSIGN] = "assign",   [WORKER_ATTACH] = "attach", [WORKER_EVICT] = "evict",  [WORKER_DROP] = "drop",
+        [WORKER_DECLARE] = "declare", [WORKER_PULL] = "pull",     [WORKER_PUSH] = "push",   [WORKER_TICK] = "tick",
+        [WORKER_BARRIER] = "barrier", [WORKER_QUERY] = "query",   [WORKER_PING] = "ping",   [WORKER_SET] = "set",
+        [WORKER_ASSIGN] = "assign",   [WORKER_ATTACH] = "attach", [WORKER_EVICT] = "evict", [WORKER_DROP] = "drop",
         [WORKER_DEFINE] = "define"};
 
     return names[kind];

@@ -68,6 +68,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
         {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 1, .shards = 1, .steps = 24}, 140},
     [MUTATION_DROP_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 1, .shards = 1, .steps = 24},
                                   300},
+    [MUTATION_DROPPED_STILL_WAITS] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 300},
     [MUTATION_NUMBER_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1, .steps = 6},
                                   100},
     [MUTATION_ROUND_NOT_SAID] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 4, .shards = 2, .steps = 6},

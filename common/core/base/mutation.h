@@ -51,6 +51,7 @@
     X(DROP_NOT_KEPT,        "a job that was dropped is there again with the next start")                               \
     X(DROPPED_NOT_SWEPT,    "blocks of dropped variables stay in the durable store")                                   \
     X(DROP_NOT_LOGGED,      "a job that was dropped is there again after power loss")                                  \
+    X(DROPPED_STILL_WAITS,  "values of assigns that wait for blocks stay in the store when these are dropped")         \
     /* saves */                                                                                                        \
     X(PASSED_WHEN_HANDED,   "a save lets go of a block when the saver asks for it, not when it has read it")           \
     X(INSTANT_OVERWRITTEN,  "an update during a save writes over the value of the save's instant")                     \

@@ -36,7 +36,7 @@ drop_erase_block(struct shard *s, struct variable *v)
     struct block_ref ref = v->kind->nth(s, v, v->ready - 1);
     struct store_key key = block_key(&ref), other = key;
 
-    if (ref.block->staged != 0)
+    if (ref.block->staged != 0 && !MUTATION(DROPPED_STILL_WAITS))
         return drop_erase_took(s, staged_erase_dropped(s, &ref), true);
     other.generation ^= 1;
     if (ref.block->left) {

@@ -174,7 +174,8 @@ checkpoint_name(const char *dir)
     return strlen(name) <= WIRE_NAME_MAX ? name : "";
 }
 
-/* Numbers of assigns are not used again; values that wait for the data as it was are given up. there NULL: the job is new. */
+/* Numbers of assigns are not used again; values that wait for the data as it was are given up. there NULL: the job is
+ * new. */
 static enum ps_err
 put_job(struct writer *w, const struct shard_restore *r, const struct job *there, uint32_t id)
 {

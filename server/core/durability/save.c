@@ -99,7 +99,8 @@ close_if_passed(struct shard *s)
 {
     struct save *save = &s->save;
 
-    if (save->state != SAVE_RUNNING || save->copy != NULL || save->passed_len + MUTATION(CLOSED_EARLY) < save->len || !save_staged_done(s))
+    if (save->state != SAVE_RUNNING || save->copy != NULL || save->passed_len + MUTATION(CLOSED_EARLY) < save->len ||
+        !save_staged_done(s))
         return;
     save->state = SAVE_CLOSING;
     save->passed = SAVE_PLACE_END;

@@ -16,9 +16,8 @@ staged_bit(const struct block_ref *ref, const struct assign_slot *slot)
 static struct store_key
 staged_key_at(const struct block_ref *ref, uint32_t slot)
 {
-    return (struct store_key){.var = ref->variable->id,
-                              .block = ref->number,
-                              .generation = (uint8_t)(STORE_GENERATION_STAGED + slot)};
+    return (struct store_key){
+        .var = ref->variable->id, .block = ref->number, .generation = (uint8_t)(STORE_GENERATION_STAGED + slot)};
 }
 
 static struct store_key
@@ -195,7 +194,7 @@ staged_erase_dropped(struct shard *s, const struct block_ref *ref)
     enum ps_err err = s->store->ops->erase(s->store, &key);
 
     if (err == PS_OK)
-        ref->block->staged &= (uint8_t)~(1u << slot);
+        ref->block->staged &= (uint8_t) ~(1u << slot);
     return err;
 }
 

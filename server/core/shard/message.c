@@ -191,8 +191,7 @@ message_on_cancel(struct shard *s, struct connection *c, const struct wire_msg *
     (void)ctx;
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED) ||
         assign_end(s, c, request, PS_ERR_CANCELLED) || save_request_end(s, c, request, PS_ERR_CANCELLED) ||
-        drop_erase_end(s, c, request, PS_ERR_CANCELLED) ||
-        rendezvous_service_cancel(s, c, request))
+        drop_erase_end(s, c, request, PS_ERR_CANCELLED) || rendezvous_service_cancel(s, c, request))
         return SHARD_TAKEN;
     p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
     if (p != NULL && p->barrier != NULL)

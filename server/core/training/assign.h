@@ -123,7 +123,7 @@ bool assign_lets_pull(const struct shard *s, const struct job *job, const struct
  * of any clock from now on. */
 void assign_hurry(struct shard *s, struct job *job, uint64_t clock, uint64_t with_assign);
 
-/* The job's number of workers has changed: where steps need all of them no longer, blocks of no clock are waited for. */
+/* The job has another number of workers: where steps do not need all of them any more, values wait for no clock. */
 void assign_resized(struct shard *s, struct job *job);
 
 /* Of a block's committed value: all assigns up to this number that concern it are in it. */

@@ -65,7 +65,8 @@ assign_check_finite(const struct assign_slot *slot, const struct assign_staging 
     for (size_t i = 0; i < x->n; i++) {
         const struct variable *v = x->blocks[i].variable;
 
-        if (!slot->nonfinite && v->def->refuse_nonfinite && v->kind->magnitude(&x->blocks[i], values) == OPTIMIZER_NONFINITE)
+        if (!slot->nonfinite && v->def->refuse_nonfinite &&
+            v->kind->magnitude(&x->blocks[i], values) == OPTIMIZER_NONFINITE)
             return ps_fail(e, PS_ERR_NONFINITE,
                            "a value for block %u of variable '%.64s' is NaN or infinite: allow that for the assign if "
                            "it is meant",

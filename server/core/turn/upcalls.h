@@ -5,8 +5,8 @@
  *     turn_begin()         ──store_full──────────► save_left: erases values that saves left behind
  *                                                  save: the one that runs is given up, if the room is needed
  *     turn_touch()         ──turn_full───────────► save: is given up
- *     connection_forget()  ââconnection_forgottenâº pulls, declares, assigns, requests for saves and drops, answers that
- *                                                  wait for the disk, rendezvous, session: in this order
+ *     connection_forget()  ──connection_forgotten► pulls, declares, assigns, requests for saves and drops,
+ *                                                  answers that wait for the disk, rendezvous, session: in this order
  *
  * The table is constant and the same for all shards. */
 #ifndef SERVER_CORE_TURN_UPCALLS_H

@@ -1,5 +1,5 @@
-/* Drops where a job has assigns: values that wait for blocks go with these, whatever state their assign is in; who waits
- * is answered; and what is left of the assign goes on. */
+/* Drops where a job has assigns: values that wait for blocks go with these, whatever state their assign is in; who
+ * waits is answered; and what is left of the assign goes on. */
 #include <string.h>
 
 #include "server/core/shard_state.h"

@@ -267,6 +267,52 @@ START_TEST(values_of_a_quorum_come_at_once)
 }
 END_TEST
 
+/* ---- Another number of workers ---- */
+
+/* Both leave, and the next round's first brings another number. */
+static void
+assign_resized_round(Psd__Job *job, uint32_t workers)
+{
+    static uint64_t incarnation = 1 << 20;
+
+    kit_goodbye(&k, 1, true);
+    kit_goodbye(&k, 2, true);
+    job->workers = workers;
+    for (uint32_t task = 0; task < workers; task++)
+        kit_hello(&k, task + 1, &(struct kit_hello){.job = job, .task = task, .incarnation = ++incarnation});
+    for (uint32_t task = 0; task < workers; task++)
+        kit_drop_answers(&k, task + 1);
+}
+
+/* Two of three make a step of all workers where there are two, and values wait for their clock; with three again they
+ * wait for none. */
+START_TEST(values_wait_for_no_clock_where_steps_need_not_all_any_more)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 3);
+    struct kit_assign a = {.attempt = 1};
+
+    job->quorum = 2;
+    shard_teardown();
+    kit_init(&k, NULL);
+    w = kit_start(&k, job);
+    kit_goodbye(&k, 3, true);
+    assign_resized_round(job, 2);
+    assign_begin_ok(&k, 1, &a);
+    assign_stage_four(&k, 1, &a, w, 5);
+    a.clock = 9;
+    assign_commit_ok(&k, 1, &a, 1);
+    kit_work(&k);
+    ck_assert(kit_value_four(&k, 2, w, 0) == 0);
+    assign_resized_round(job, 3);
+    if (_i == 1) {
+        kit_crash(&k);
+        kit_observe(&k, 2);
+    }
+    kit_work(&k);
+    ck_assert(kit_value_four(&k, 2, w, 1) == 5);
+}
+END_TEST
+
 START_TEST(eight_assigns_may_wait_for_a_clock)
 {
     struct kit_assign a = {.attempt = 9};
@@ -490,6 +536,7 @@ make_suite(void)
     tcase_add_test(sync, a_block_without_a_step_takes_values_when_all_have_come_to_the_clock);
     tcase_add_test(sync, a_pull_that_needs_the_values_gets_them_before_the_clock);
     tcase_add_test(sync, values_of_a_quorum_come_at_once);
+    tcase_add_loop_test(sync, values_wait_for_no_clock_where_steps_need_not_all_any_more, 0, 2);
     tcase_add_test(sync, eight_assigns_may_wait_for_a_clock);
     tcase_add_test(sync, a_begin_says_the_clock_of_the_last_one);
     tcase_add_loop_test(sync, values_that_wait_outlive_the_process, 0, 2);
