@@ -67,7 +67,7 @@ fuzz_shard_crash(struct shard_script *s)
     world_crash(&s->world);
 }
 
-/* An operator ends a worker, a job or the shard; or a worker says what it trains. */
+/* An operator ends a worker, a job or the shard; or a worker says what it trains, or gives values. */
 static void
 end_something(struct shard_script *s)
 {
@@ -76,6 +76,8 @@ end_something(struct shard_script *s)
 
     if (how < 40)
         script_drop(s);
+    else if (how < 64)
+        script_assign(s);
     else if (how >= 64 && how < 128)
         script_define(s);
     if (how < 128)

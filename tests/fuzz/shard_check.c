@@ -95,16 +95,16 @@ check_conn(const struct shard_world *w, const struct world_conn *at)
     ps_assert(c != NULL && c->acks_first == 0 && (c->state == CONN_CLOSING) == at->ended);
     ps_assert((c->state == CONN_WORKER) == (c->session != NULL));
     ps_assert(c->session == NULL || c->session->connection == c);
-    ps_assert(!at->ended || (c->parked_len == 0 && c->declares_len == 0));
+    ps_assert(!at->ended || (c->parked_len == 0 && c->declares_len == 0 && c->assigns_len == 0));
     ps_assert(!at->ended || c->rendezvous_request == 0);
-    requests = c->parked_len + c->declares_len + saves_asked(w, c) + drops_asked(w, c) + (c->rendezvous_request != 0);
+    requests = c->parked_len + c->declares_len + c->assigns_len + saves_asked(w, c) + drops_asked(w, c) + (c->rendezvous_request != 0);
     DL_FOREACH2 (c->parked, p, parked_next)
         ps_assert(at->wild || is_asked(&at->requests, p->request));
     seqs = check_pending(at, c) + c->durable_acks_len;
     count_owed(w, at->id, &requests, &seqs);
     if (at->ended || at->wild)
         return;
-    ps_assert(at->requests.len == requests);
+    ps_assert(at->requests.len >= requests && at->requests.len <= requests + c->durable_acks_len);
     /* A message that was sent twice may be held twice. */
     ps_assert(at->seqs.len <= seqs && (w->data != NULL || c->durable_acks_len > 0 || at->seqs.len == seqs));
 }
@@ -347,6 +347,21 @@ shard_check_session(const struct job *job, uint32_t task)
 }
 
 static void
+compare_assigns(const struct assigns *a, const struct assigns *b)
+{
+    ps_assert(a->assigned == b->assigned && a->begun == b->begun && a->clock == b->clock && a->attempt == b->attempt);
+    ps_assert(MAX(a->given_up, a->giving_up) == MAX(b->given_up, b->giving_up));
+    for (uint32_t i = 0; i < ASSIGN_SLOTS; i++) {
+        const struct assign_slot *x = &a->slot[i], *y = &b->slot[i];
+
+        ps_assert(x->state == y->state || (x->state == ASSIGN_OVER && y->state == ASSIGN_FREE && x->blocks == 0));
+        ps_assert(x->blocks == y->blocks);
+        ps_assert(x->state != ASSIGN_COMMITTED || (x->left == y->left && x->clock == y->clock));
+        ps_assert(y->state == ASSIGN_FREE || x->number == y->number);
+    }
+}
+
+static void
 compare_job(const struct job *a, const struct job *b, uint64_t boot)
 {
     ps_assert(same_text(a->name, b->name) && wire_job_equal(a->options, b->options) && a->bound == b->bound);
@@ -358,6 +373,7 @@ compare_job(const struct job *a, const struct job *b, uint64_t boot)
     ps_assert(memcmp(a->barrier_opened.sum, b->barrier_opened.sum,
                      a->barrier_opened.len * sizeof a->barrier_opened.sum[0]) == 0);
     ps_assert(a->workers == b->workers && a->quorum == b->quorum);
+    compare_assigns(&a->assigns, &b->assigns);
     for (uint32_t task = 0; task < MAX(a->room, b->room); task++)
         compare_session(shard_check_session(a, task), shard_check_session(b, task), boot);
 }
@@ -371,8 +387,13 @@ compare_variable(const struct variable *a, const struct variable *b)
     ps_assert(optimizer_equal(&a->def->optimizer, &b->def->optimizer) && a->def->key_len == b->def->key_len);
     ps_assert(memcmp(a->def->key, b->def->key, a->def->key_len) == 0);
     ps_assert(a->count == b->count && a->ready == b->ready);
-    for (uint64_t i = 0; i < a->ready; i++)
-        ps_assert(a->blocks[i].version == b->blocks[i].version && a->blocks[i].clock == b->blocks[i].clock);
+    ps_assert(a->dropped || a->ready < a->count || a->awaits == b->awaits);
+    for (uint64_t i = 0; i < a->ready; i++) {
+        const struct block *x = &a->blocks[i], *y = &b->blocks[i];
+
+        ps_assert(x->version == y->version && x->clock == y->clock);
+        ps_assert(x->staged == y->staged && x->assign == y->assign && x->given == y->given);
+    }
 }
 
 static void

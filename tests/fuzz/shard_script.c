@@ -195,6 +195,9 @@ script_declare(struct shard_script *s)
     m.dims = dims;
     init.kind = which % 5 == 4 ? PSD__INIT_KIND__HE_NORMAL : (Psd__InitKind)(which % 3);
     init.a = 0.5;
+    if (which >= 240)
+        init.kind = PSD__INIT_KIND__GIVEN;
+    m.gives = which & 1;
     m.init = &init;
     fill_optimizer(&o, &room, which);
     m.optimizer = &o;
@@ -515,6 +518,46 @@ script_drop(struct shard_script *s)
     m.force = how & 0x80;
     m.check = how & 0x40;
     script_send(s, c, (struct world_frame){.type = MSG_DROP, .asks = true}, &m.base);
+}
+
+/* The assign that a worker's job has not decided, if there is one and it is to go on: mostly so. */
+static void
+some_assign(const struct job *job, uint8_t how, Psd__Assign *m)
+{
+    const struct assign_slot *slot = job != NULL && how < 230 ? assigns_undecided(&job->assigns) : NULL;
+
+    m->attempt = slot != NULL ? slot->attempt : 1 + how % 4u;
+    m->number = slot != NULL ? slot->number : MAX(job != NULL ? job->assigns.begun : 0, 1u) + how % 3u;
+    m->blocks = slot != NULL ? slot->blocks + (how == 7) : how;
+    m->committed = job != NULL ? job->assigns.assigned : 0;
+}
+
+void
+script_assign(struct shard_script *s)
+{
+    struct world_conn *c = script_conn(s);
+    const struct connection *conn = connection_find(s->world.shard, c->id);
+    const struct job *job = conn != NULL && conn->session != NULL ? conn->session->job : NULL;
+    struct world_frame f = {.type = MSG_ASSIGN, .asks = true};
+    Psd__Assign m = PSD__ASSIGN__INIT;
+    struct some_blocks b;
+    uint8_t how = bytes_one(&s->in);
+
+    some_assign(job, how, &m);
+    m.step = (Psd__AssignStep)bytes_below(&s->in, PSD__ASSIGN_STEP__GIVE_UP + 1);
+    if (m.step == PSD__ASSIGN_STEP__STAGE) {
+        some_blocks(s, &b);
+        m.n_var = m.n_block = b.n;
+        m.var = b.var;
+        m.block = b.block;
+        f.value = (float)how;
+        f.n = b.floats + (how == 255);
+    }
+    m.clock = some_clock(s, c, how % 3);
+    m.reset_slots = how & 0x10;
+    m.durable = how & 0x20;
+    m.first = how & 0x40;
+    script_send(s, c, f, &m.base);
 }
 
 /* Groups of two, of which one is of another cluster. A request is refused, or answered in time: no two of an index, no

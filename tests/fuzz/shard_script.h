@@ -39,6 +39,7 @@ void script_save(struct shard_script *s);
 void script_evict(struct shard_script *s);
 void script_define(struct shard_script *s);
 void script_drop(struct shard_script *s);
+void script_assign(struct shard_script *s);
 void script_meet(struct shard_script *s);
 void script_round(struct shard_script *s); /* a worker says goodbye and comes again */
 void script_raw_frame(struct shard_script *s);

@@ -83,6 +83,7 @@ shard_world_note(struct world_conn *c, const struct wire_msg *msg)
     case MSG_EVICTED:
     case MSG_DEFINED:
     case MSG_DROPPED:
+    case MSG_ASSIGNED:
         shard_world_answered(c, msg->request);
         break;
     case MSG_ERROR:

@@ -60,10 +60,10 @@ variable_make(struct shard *s, struct job *job, const char *name, struct variabl
     v->job = job;
     v->def = def;
     v->kind = def->kind;
-    v->awaits = def->initializer.kind == INIT_GIVEN;
     memcpy(v->name, name, name_len + 1);
     v->start = placement_start(job->name, v->name, s->config.shards);
     v->kind->measure(v, s->config.shard, s->config.shards);
+    v->awaits = def->initializer.kind == INIT_GIVEN && v->count > 0;
     return v;
 }
 
