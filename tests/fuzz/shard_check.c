@@ -97,7 +97,8 @@ check_conn(const struct shard_world *w, const struct world_conn *at)
     ps_assert(c->session == NULL || c->session->connection == c);
     ps_assert(!at->ended || (c->parked_len == 0 && c->declares_len == 0 && c->assigns_len == 0));
     ps_assert(!at->ended || c->rendezvous_request == 0);
-    requests = c->parked_len + c->declares_len + c->assigns_len + saves_asked(w, c) + drops_asked(w, c) + (c->rendezvous_request != 0);
+    requests = c->parked_len + c->declares_len + c->assigns_len + saves_asked(w, c) + drops_asked(w, c) +
+               (c->rendezvous_request != 0);
     DL_FOREACH2 (c->parked, p, parked_next)
         ps_assert(at->wild || is_asked(&at->requests, p->request));
     seqs = check_pending(at, c) + c->durable_acks_len;

@@ -131,14 +131,14 @@ save_staged_next(struct shard *s, struct save_staged *x, struct block_ref *ref)
 }
 
 bool
-save_staged_work(struct shard *s)
+save_staged_work(struct shard *s, enum ps_err *err)
 {
     struct save_staged *x = &s->save.staged;
     struct block_ref ref;
     const struct block_head *value;
     uint64_t bytes = 0;
-    enum ps_err err;
 
+    *err = PS_OK;
     while (bytes < SHARD_WORK_BYTES && s->turn.failed == PS_OK) {
         const struct assign_slot *slot;
 
@@ -147,11 +147,10 @@ save_staged_work(struct shard *s)
             return true;
         }
         slot = &s->jobs_by_id[x->job]->assigns.slot[x->slot];
-        switch (turn_room(s, redo_room(s, 1, 0, block_gradient_bytes(&ref)), &err)) {
+        switch (turn_room(s, redo_room(s, 1, 0, block_gradient_bytes(&ref)), err)) {
         case TURN_WAIT:
             return bytes > 0;
-        case TURN_REFUSED: /* the store has no room for the log: the save gives up what it keeps */
-            save_abandon(s, err);
+        case TURN_REFUSED:
             return true;
         case TURN_READY:
             break;

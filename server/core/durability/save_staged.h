@@ -11,6 +11,7 @@
 #define SERVER_CORE_DURABILITY_SAVE_STAGED_H
 
 #include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct shard;
 
@@ -33,8 +34,9 @@ void save_staged_turn_over(struct shard *s, bool committed);
 /* Nothing is in the way of closing the save. */
 bool save_staged_done(const struct shard *s);
 
-/* Background work. False of the second: no room for it in this turn. */
+/* Background work. False of the second: no room for it in this turn. *err: the store has no room for the log, and the
+ * save is to give up what it keeps. */
 bool save_staged_busy(const struct shard *s);
-bool save_staged_work(struct shard *s);
+bool save_staged_work(struct shard *s, enum ps_err *err);
 
 #endif

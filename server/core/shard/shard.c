@@ -59,6 +59,17 @@ wants_blocks(const struct shard *s)
 }
 
 static enum shard_result
+shard_log_staged(struct shard *s)
+{
+    enum ps_err err;
+    bool went_on = save_staged_work(s, &err);
+
+    if (err != PS_OK)
+        save_abandon(s, err);
+    return went_on ? SHARD_TAKEN : SHARD_TURN_FULL;
+}
+
+static enum shard_result
 shard_work_on(struct shard *s, struct event_context *ctx)
 {
     if (!shard_busy(s))
@@ -72,7 +83,7 @@ shard_work_on(struct shard *s, struct event_context *ctx)
     if (redo_busy(s))
         return redo_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (save_staged_busy(s))
-        return save_staged_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+        return shard_log_staged(s);
     if (drop_erase_busy(s))
         return drop_erase_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (restore_busy(s) && !s->draining)
