@@ -67,7 +67,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_DROPPED_NOT_SWEPT] =
         {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 1, .shards = 1, .steps = 24}, 140},
     [MUTATION_DROP_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 1, .shards = 1, .steps = 24},
-                                  300},
+                                  1000},
     [MUTATION_DROPPED_STILL_WAITS] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 300},
     [MUTATION_NUMBER_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1, .steps = 6},
                                   100},
@@ -91,7 +91,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_VERSIONS_REMEMBERED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
     [MUTATION_COUNTED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 200},
     [MUTATION_BITS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
-    [MUTATION_PLACE_OF_LAST] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 3, .shards = 3}, 100},
+    [MUTATION_PLACE_OF_LAST] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 3, .shards = 3}, 1000},
     [MUTATION_DEFINITION_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_NONE}, 60},
     [MUTATION_BEGINS_ANEW] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [MUTATION_SUMMED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 3}, 60},
@@ -99,7 +99,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_ASSIGN_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [MUTATION_PREPARED_GIVEN_UP] = {{.mode = RUN_MIXED, .faults = FAULTS_ALL, .workers = 4, .shards = 3}, 60},
     [MUTATION_ASSIGNS_MIXED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS, .shards = 3}, 60},
-    [MUTATION_STAGED_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 100},
+    [MUTATION_STAGED_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 800},
     [MUTATION_SUMS_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 1, .steps = 24}, 670},
     [MUTATION_HOLDER_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
 };
