@@ -71,6 +71,8 @@ static const struct run_options found[] = {
     {.seed = 526, .mode = RUN_SSP, .faults = FAULTS_ALL},
     /* its version of before a power loss was taken for one of after it: a defect of the ledger */
     {.seed = 2928, .mode = RUN_SYNC, .faults = FAULTS_ALL},
+    /* a step that a block has again after two power losses had its schedule begin anew: a defect of the ledger */
+    {.seed = 6702, .mode = RUN_SYNC, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)
