@@ -11,6 +11,7 @@
 #include "server/core/shard/resize.h"
 #include "server/core/shard/worker_exit.h"
 #include "server/core/shard_state.h"
+#include "server/core/training/assign.h"
 
 static enum ps_err
 hello_is_taken(const struct session *session, struct ps_error *e)
@@ -153,6 +154,8 @@ hello_resume(struct shard *s, struct session *session, struct connection *c, con
     if (!set_agent(session, hello))
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
     session_attach(s, session, c);
+    if (hello->boot != 0 && hello->boot != s->boot)
+        assign_rolled_back(s, session);
     sequence_acked(s, session, hello->acked_through);
     take_names_again(s, session, hello);
     turn_mark_session(s, session);

@@ -72,6 +72,10 @@ void assign_resolve(struct shard *s, struct job *job, uint64_t assigned, uint64_
 /* The worker is gone: what it gives is given up, unless that is not this shard's to say. */
 void assign_worker_left(struct shard *s, const struct session *session);
 
+/* The worker was here before the shard lost data, and what it gave then may be long over for it: it begins anew, should
+ * it still give it. */
+void assign_rolled_back(struct shard *s, const struct session *session);
+
 /* Its row has changed: it goes into the log where the assign is durable. */
 void assign_changed(struct shard *s, struct job *job, const struct assign_slot *slot);
 

@@ -178,14 +178,26 @@ assign_resolve(struct shard *s, struct job *job, uint64_t assigned, uint64_t giv
     turn_mark_job(s, job);
 }
 
-void
-assign_worker_left(struct shard *s, const struct session *session)
+static void
+assign_leave_undecided(struct shard *s, const struct session *session, bool prepared)
 {
     struct assign_slot *slot = assigns_undecided(&session->job->assigns);
 
     if (slot == NULL || slot->task != session->task || slot->incarnation != session->incarnation ||
-        (slot->state == ASSIGN_PREPARED && !MUTATION(PREPARED_GIVEN_UP)))
+        (slot->state == ASSIGN_PREPARED && !prepared))
         return;
     assign_give_up(s, session->job, slot);
     assign_wake(s, session->job);
+}
+
+void
+assign_rolled_back(struct shard *s, const struct session *session)
+{
+    assign_leave_undecided(s, session, false);
+}
+
+void
+assign_worker_left(struct shard *s, const struct session *session)
+{
+    assign_leave_undecided(s, session, MUTATION(PREPARED_GIVEN_UP));
 }

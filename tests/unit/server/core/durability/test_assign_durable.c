@@ -309,6 +309,26 @@ START_TEST(a_staged_assign_goes_on_after_power_loss)
 }
 END_TEST
 
+/* Its worker was told that it is done, and that is gone; it gives nothing any more, and others wait. */
+START_TEST(what_was_staged_before_a_rollback_is_in_nobodys_way)
+{
+    struct kit_assign a = {.attempt = 1}, b = {.attempt = 1};
+
+    disk_save(&disk, &k);
+    assign_begin_ok(&k, 1, &a);
+    durable_stage(&a, w, 5);
+    power_loss(&disk, &k, 99);
+    for (uint64_t conn = 1; conn <= 2; conn++) {
+        kit_hello(&k, conn,
+                  &(struct kit_hello){
+                      .job = &job, .task = (uint32_t)conn - 1, .resume = true, .boot = kit_durable_config.boot});
+        kit_answer_free(kit_expect(&k, conn, MSG_WELCOME));
+    }
+    assign_begin_ok(&k, 2, &b);
+    ck_assert_uint_gt(b.number, a.number);
+}
+END_TEST
+
 /* ---- Saves ---- */
 
 /* Values wait for a clock at the instant of a save; the log before it is gone. */
@@ -435,6 +455,7 @@ make_suite(void)
     tcase_add_test(t, a_failing_disk_does_not_stop_assigns);
     tcase_add_test(t, an_assign_without_a_disk_cannot_be_durable);
     tcase_add_test(t, a_staged_assign_goes_on_after_power_loss);
+    tcase_add_test(t, what_was_staged_before_a_rollback_is_in_nobodys_way);
     tcase_add_loop_test(t, first_values_survive_power_loss, 0, 3);
     suite_add_tcase(s, t);
     tcase_add_checked_fixture(sync, durable_setup_sync, durable_teardown);
