@@ -38,8 +38,8 @@ there() {
 }
 
 there "the programs are there" bin/psd bin/psctl bin/psrun
-public=(psclient.h ps_admin.h ps_checkpoint.h ps_client.h ps_cluster.h ps_compress.h ps_compressor.h ps_data.h
-  ps_device.h ps_device_group.h ps_err.h ps_group.h ps_network.h ps_op.h ps_optimizer.h ps_reducer.h ps_strategy.h
+public=(psclient.h ps_admin.h ps_assign.h ps_checkpoint.h ps_client.h ps_cluster.h ps_compress.h ps_compressor.h
+  ps_data.h ps_device.h ps_device_group.h ps_err.h ps_group.h ps_network.h ps_op.h ps_optimizer.h ps_reducer.h ps_strategy.h
   ps_tensors.h ps_timeline.h ps_variable.h)
 there "the public headers are there" "${public[@]/#/include/psclient/}"
 is "$(printf '%s\n' "${public[@]}" | sort)" "$(find "$prefix/include" -type f -printf '%f\n' | sort)" "and no others"

@@ -46,6 +46,7 @@ GOOD = {
     "EVICT": {"job": "j", "task": 7},
     "DEFINE": {"field": [{"name": "batch", "value": "96"}]},
     "DROP": {"job": "none"},
+    "ASSIGN": {"attempt": 1},
 }
 
 
@@ -265,6 +266,7 @@ def try_values(shards):
         ("DEFINE", "INVALID", {"field": [{"name": "x" * (LIMITS["WIRE_FIELD_NAME_MAX"] + 1), "value": "x"}]}),
         ("DEFINE", "INVALID", {"field": [{"name": "x", "value": "x" * (LIMITS["WIRE_FIELD_VALUE_MAX"] + 1)}]}),
         ("DROP", "INVALID", {"job": ""}), ("DROP", None, {"job": "none"}),
+        ("ASSIGN", "INVALID", {"attempt": 0}), ("ASSIGN", "INVALID", GOOD["ASSIGN"]),  # a payload without a STAGE
     ]
     results = []
     for name, code, message in bad:

@@ -56,5 +56,5 @@ VERSION = int(re.search(r"\| version \| (\d+) \|", TEXT).group(1))
 _errors = re.sub(r"\s+", " ", section(4))
 # What an ERROR about the request answers, while the connection goes on.
 GOES_ON = re.search(r"ends that request, and the connection goes on: ([A-Z, ]+)\.", _errors).group(1).split(", ")
-GOES_ON_BAD_VALUE = re.search(r"except that a ([A-Z, ]+) or (DROP) with a bad value", _errors)
+GOES_ON_BAD_VALUE = re.search(r"except that a ([A-Z, ]+) or ([A-Z]+) with a bad value", _errors)
 GOES_ON_BAD_VALUE = GOES_ON_BAD_VALUE.group(1).split(", ") + [GOES_ON_BAD_VALUE.group(2)]
