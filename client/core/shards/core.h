@@ -35,13 +35,15 @@
  *
  * An operation (pull, push, tick, barrier, declare, attach, assign, query, ping, set, drain) is cut into requests, each
  * one frame to one shard. Requests of pulls and of sequenced messages are made when there is room to send them, so an
- * operation on a terabyte holds a few kilobytes. On each shard requests go out in the order of the operations' starts.
+ * operation on a terabyte holds a few kilobytes. On each shard requests of other operations than assigns go out
+ * in the order of the operations' starts.
  * Windows, per shard: bytes handed out by CORE_SEND and not given back (SHARD_LINK_SEND_BYTES), pulls asked and not
  * answered (SHARD_LINK_PULL_BYTES, SHARD_LINK_PULLS_MAX), values of assigns sent and not answered
  * (SHARD_LINK_STAGE_BYTES), sequence numbers given and not acknowledged
  * (SHARD_LINK_UNACKED_MAX, a count and not bytes: in sync an acknowledgement comes when the others have pushed, so
  * workers that push in different orders would wait for each other in a window of bytes). Declares, queries, pings,
- * sets, drains and cancellations pass all windows.
+ * sets, drains and cancellations pass all windows. Values of assigns wait for none of the others' windows, nor for
+ * pushes that do not go yet: other workers may wait for the assign.
  *
  * After a lost connection: connect again, HELLO resume, send again in order all that is not acknowledged, from the user
  * buffers that are still borrowed; ask again what was not answered. No operation fails because of it, nor because a

@@ -2,8 +2,9 @@
  * the driver as frames, in order.
  *
  * shard_link_pump() is called after everything that may have made room or work. It hands out declares, queries, pings,
- * sets and drains first; then requests that were made for an earlier connection; then it makes new ones, one at a time.
- */
+ * sets and drains first; then requests that were made for an earlier connection; then it makes new ones, one at a time,
+ * in turns with those for an assign's values. Pushes and pulls may wait for other workers, and these for the assign:
+ * its values wait for none of them. */
 #include "client/core/shards/residual.h"
 #include "client/core/shards/shard_link.h"
 
@@ -136,8 +137,6 @@ lane_has_room(const struct shard_link *l, const struct lane *lane)
 {
     if (lane->op->kind == OP_PULL || lane->op->rereads)
         return l->pulling < SHARD_LINK_PULLS_MAX && l->pulling_bytes < SHARD_LINK_PULL_BYTES;
-    if (lane->op->kind == OP_ASSIGN)
-        return l->staging_bytes < SHARD_LINK_STAGE_BYTES;
     return !send_window_full(&l->window);
 }
 
@@ -174,38 +173,51 @@ part_fill(struct core *c, struct shard_link *l, struct lane *lane, struct reques
     return PS_OK;
 }
 
-/* Make one request of the first lane. False: there is none, no room, or no memory. */
-static bool
-make_part(struct core *c, struct shard_link *l)
+/* One request of a lane, in no list yet. NULL: no memory, and its operation has ended. */
+static struct request *
+part_new(struct core *c, struct shard_link *l, struct lane *lane)
 {
-    struct lane *lane = l->first;
+    struct request *p = request_pool_get(&c->pools);
     struct ps_error e;
-    struct request *p;
 
-    if (lane == NULL || !lane_has_room(l, lane))
-        return false;
-    p = request_pool_get(&c->pools);
     if (p == NULL || part_fill(c, l, lane, p) != PS_OK) {
         if (p != NULL)
             request_pool_put(&c->pools, p);
         core_error_set(c, l, &e, PS_ERR_NOMEM, "no memory to go on");
         op_give_up(c, lane->op, &e);
-        return false;
+        return NULL;
     }
-    request_list_append(&l->parts, p);
-    l->to_send = p;
-    if (p->kind == REQUEST_PULL) {
-        l->pulling++;
-        l->pulling_bytes += p->bytes;
-    }
-    if (p->kind == REQUEST_STAGE)
-        l->staging_bytes += p->bytes;
+    return p;
+}
+
+/* The request is in its list. */
+static void
+part_made(struct shard_link *l, struct lane *lane)
+{
     lane->parts++;
     lane->op->left++;
     if (!lane->queued) {
         lane->queued = true; /* it is in the queue until the next line */
         shard_link_unqueue_lane(l, lane);
     }
+}
+
+/* Make one request of the first lane. False: there is none, no room, or no memory. */
+static bool
+make_part(struct core *c, struct shard_link *l)
+{
+    struct lane *lane = l->first;
+    struct request *p;
+
+    if (lane == NULL || !lane_has_room(l, lane) || (p = part_new(c, l, lane)) == NULL)
+        return false;
+    request_list_append(&l->parts, p);
+    l->to_send = p;
+    if (p->kind == REQUEST_PULL) {
+        l->pulling++;
+        l->pulling_bytes += p->bytes;
+    }
+    part_made(l, lane);
     return true;
 }
 
@@ -232,6 +244,21 @@ pump_control(struct core *c, struct shard_link *l)
     return true;
 }
 
+/* The next values of an assign. False: there are none to go, or no memory. */
+static bool
+pump_values(struct core *c, struct shard_link *l)
+{
+    struct lane *lane = l->staging;
+    struct request *p;
+
+    if (lane == NULL || l->staging_bytes >= SHARD_LINK_STAGE_BYTES || (p = part_new(c, l, lane)) == NULL)
+        return false;
+    request_list_append(&l->control, p);
+    l->staging_bytes += p->bytes;
+    part_made(l, lane);
+    return part_hand_out(c, l, p);
+}
+
 /* In sync a shard refuses a push for a step that its blocks have not come to, and one that came back with older data
  * comes there again only when all workers have sent it their clocks. (Sent too early, the gradient would be lost.) */
 static void
@@ -252,22 +279,33 @@ query_gate(struct core *c, struct shard_link *l, const struct request *push)
     part_hand_out(c, l, p);
 }
 
-void
-shard_link_pump(struct core *c, struct shard_link *l)
+/* The next of the other requests. False: none is to go, or no memory. */
+static bool
+pump_part(struct core *c, struct shard_link *l)
 {
     struct request *p;
 
-    if (!shard_link_up(l) || c->closing || !pump_control(c, l) || l->state != SHARD_LINK_READY)
+    if (l->state != SHARD_LINK_READY || (l->to_send == NULL && !make_part(c, l)))
+        return false;
+    p = l->to_send;
+    if (p->gated && l->slowest < p->clock) {
+        query_gate(c, l, p);
+        return false;
+    }
+    l->to_send = p->next;
+    return part_hand_out(c, l, p);
+}
+
+void
+shard_link_pump(struct core *c, struct shard_link *l)
+{
+    bool values = true, part = true;
+
+    if (!shard_link_up(l) || c->closing || !pump_control(c, l))
         return;
-    while (l->sending_bytes < SHARD_LINK_SEND_BYTES && (l->to_send != NULL || make_part(c, l))) {
-        p = l->to_send;
-        if (p->gated && l->slowest < p->clock) {
-            query_gate(c, l, p);
-            return;
-        }
-        l->to_send = p->next;
-        if (!part_hand_out(c, l, p))
-            return;
+    while ((values || part) && l->state == SHARD_LINK_READY && l->sending_bytes < SHARD_LINK_SEND_BYTES) {
+        values = pump_values(c, l); /* in turns: neither keeps the other from the connection */
+        part = pump_part(c, l);
     }
 }
 
@@ -278,6 +316,11 @@ shard_link_queue_lane(struct shard_link *l, struct lane *lane)
 {
     lane->queued = true;
     lane->op->left++;
+    if (lane->op->kind == OP_ASSIGN) {
+        ps_assert(l->staging == NULL); /* a client has one assign under way */
+        l->staging = lane;
+        return;
+    }
     lane->next = NULL;
     lane->prev = l->last;
     if (l->last != NULL)
@@ -291,6 +334,12 @@ void
 shard_link_unqueue_lane(struct shard_link *l, struct lane *lane)
 {
     ps_assert(lane->queued && lane->op->left > 0);
+    lane->queued = false;
+    lane->op->left--;
+    if (l->staging == lane) {
+        l->staging = NULL;
+        return;
+    }
     if (lane->prev != NULL)
         lane->prev->next = lane->next;
     else
@@ -299,6 +348,4 @@ shard_link_unqueue_lane(struct shard_link *l, struct lane *lane)
         lane->next->prev = lane->prev;
     else
         l->last = lane->prev;
-    lane->queued = false;
-    lane->op->left--;
 }

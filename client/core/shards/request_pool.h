@@ -41,7 +41,7 @@ enum request_kind {
     REQUEST_DELAY_QUERY, /* the core's own QUERY: which workers hold op back */
     REQUEST_GATE,        /* the core's own PULL of nothing: the blocks of the gated push `seq` have come to its clock */
     REQUEST_ALIVE,       /* the core's own PING */
-    REQUEST_STAGE,       /* values of an assign: a part, as a pull is */
+    REQUEST_STAGE,       /* values of an assign */
     REQUEST_ASSIGN,      /* another step of one */
     REQUEST_ABANDON      /* the core's own: an assign is given up */
 };
@@ -112,11 +112,11 @@ request_sequenced(const struct request *p)
     return p->kind == REQUEST_PUSH || p->kind == REQUEST_TICK || p->kind == REQUEST_BARRIER || p->kind == REQUEST_SKIP;
 }
 
-/* One that moves blocks, or is sequenced: in the list of those that are made from lanes. */
+/* A pull, or sequenced: in the list of those that are made from lanes. */
 static inline bool
 request_is_part(const struct request *p)
 {
-    return request_sequenced(p) || p->kind == REQUEST_PULL || p->kind == REQUEST_STAGE;
+    return request_sequenced(p) || p->kind == REQUEST_PULL;
 }
 
 /* Its frame's payload is in user buffers. */

@@ -251,7 +251,7 @@ shard_link_drop(struct core *c, struct shard_link *l)
     struct lane *lane;
 
     forget_connection(c, l);
-    while ((lane = l->first) != NULL)
+    while ((lane = l->first != NULL ? l->first : l->staging) != NULL)
         shard_link_unqueue_lane(l, lane);
     while (l->parts.first != NULL) {
         if (!l->parts.first->was_sent)
@@ -359,6 +359,7 @@ shard_link_restored(struct core *c, struct shard_link *l)
     if (--l->restoring == 0 && l->state == SHARD_LINK_RESTORING) {
         l->state = SHARD_LINK_READY;
         l->trouble.code = PS_OK;
+        l->to_ask = l->control.first; /* values of an assign were held back */
     }
     shard_link_pump(c, l);
 }

@@ -72,6 +72,7 @@ struct shard_link {
     uint64_t asked_past; /* counts the control requests that pumps went by: a test holds it near what was handed out */
     struct request_ids requests;
     struct lane *first, *last; /* operations with requests to be made */
+    struct lane *staging;      /* the same of an assign, which waits for none of those; NULL: there is none */
     uint64_t sending_bytes, pulling_bytes, pulling, staging_bytes;
 
     /* the frame that is being read */
@@ -169,10 +170,12 @@ shard_link_up(const struct shard_link *l)
     return l->state == SHARD_LINK_READY || l->state == SHARD_LINK_RESTORING;
 }
 
-/* One that may not be sent yet. */
+/* One that may not be sent yet: its variables are not known there again. */
 static inline bool
 request_waits(const struct shard_link *l, const struct request *p)
 {
+    if (p->kind == REQUEST_STAGE)
+        return l->state != SHARD_LINK_READY;
     return p->kind == REQUEST_RESTORE && l->attach_ms != 0;
 }
 
