@@ -73,6 +73,10 @@ static const struct run_options found[] = {
     {.seed = 2928, .mode = RUN_SYNC, .faults = FAULTS_ALL},
     /* a step that a block has again after two power losses had its schedule begin anew: a defect of the ledger */
     {.seed = 6702, .mode = RUN_SYNC, .faults = FAULTS_ALL},
+    /* values of an assign waited behind a push that waited for another worker, and that for the assign */
+    {.seed = 60005819, .mode = RUN_MIXED, .faults = FAULTS_ALL},
+    /* an assign was done, and begun once more when a shard had lost data */
+    {.seed = 60000146, .mode = RUN_MIXED, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)

@@ -318,6 +318,7 @@ op_reread(struct core *c, struct core_op *op)
 static void
 op_assign_request_answered(struct core *c, struct core_op *op, const struct ps_error *error)
 {
+    op_assign_note_answer(op, error);
     if (error != NULL && op_assign_ends(op, error)) {
         op_give_up(c, op, error);
         return;

@@ -103,7 +103,7 @@ static void
 op_assign_begin(struct core *c, struct core_op *op)
 {
     op->assign.attempt = ++c->assigns.attempt;
-    op->assign.lost = op->assign.again = false;
+    op->assign.lost = op->assign.again = op->assign.decided = false;
     error_none(&op->result);
 }
 
@@ -138,13 +138,14 @@ op_assign_ask_phase(struct core *c, struct core_op *op)
 
 /* ---- From phase to phase ---- */
 
-/* What was sent to shards before this phase must not stay there. */
+/* What was sent to shards before this phase must not stay there. Of an attempt that is done all of it does, whatever
+ * was lost meanwhile: a second one would be done once more. */
 static bool
 op_assign_must_restart(const struct op_assign *a)
 {
     if (a->again)
         return a->phase <= ASSIGN_DECIDE;
-    return a->lost && a->phase != ASSIGN_BEGIN && a->phase <= ASSIGN_DECIDE;
+    return a->lost && a->phase != ASSIGN_BEGIN && a->phase <= ASSIGN_DECIDE && !a->decided;
 }
 
 static enum assign_phase
@@ -220,6 +221,13 @@ op_assign_next(struct core *c, struct core_op *op)
         op_assign_enter(c, op, op_assign_first_phase(op));
     else
         op_assign_enter(c, op, op_assign_following(c, op));
+}
+
+void
+op_assign_note_answer(struct core_op *op, const struct ps_error *error)
+{
+    if (op->assign.phase == ASSIGN_DECIDE && !op->assign.again)
+        op->assign.decided = error == NULL || error->code == PS_ERR_NOT_DURABLE;
 }
 
 bool

@@ -47,8 +47,9 @@ struct op_assign {
     enum assign_phase phase;
     bool first; /* values of variables that await them */
     bool reset_slots, next_step, nonfinite;
-    bool lost;  /* a shard lost data since the attempt began */
-    bool again; /* a shard does not know the attempt any more */
+    bool lost;    /* a shard lost data since the attempt began */
+    bool again;   /* a shard does not know the attempt any more */
+    bool decided; /* shard 0 has answered that it is done */
     uint64_t attempt;
     uint64_t number, committed; /* what shard 0 answered to BEGIN */
     uint64_t clock;             /* that too; from PREPARE on: the assign's */
@@ -70,6 +71,9 @@ void op_assign_start(struct core *c, struct core_op *op);
 
 /* It has come to its end: the next may begin. */
 void op_assign_over(struct core *c, struct core_op *op);
+
+/* One of them is, error NULL: well. */
+void op_assign_note_answer(struct core_op *op, const struct ps_error *error);
 
 /* All requests of its phase are answered: it goes on, or ends with op->result. */
 void op_assign_next(struct core *c, struct core_op *op);

@@ -3,9 +3,11 @@
 
 #include "tests/unit/client/core/shards/core_harness.h"
 
-#define BEGIN  PSD__ASSIGN_STEP__BEGIN
-#define STAGE  PSD__ASSIGN_STEP__STAGE
-#define COMMIT PSD__ASSIGN_STEP__COMMIT
+#define BEGIN   PSD__ASSIGN_STEP__BEGIN
+#define OPEN    PSD__ASSIGN_STEP__OPEN
+#define STAGE   PSD__ASSIGN_STEP__STAGE
+#define PREPARE PSD__ASSIGN_STEP__PREPARE
+#define COMMIT  PSD__ASSIGN_STEP__COMMIT
 
 static struct harness h;
 static struct core_var *v; /* of one block */
@@ -24,6 +26,12 @@ static void
 op_assign_setup(void)
 {
     op_assign_join(1, PS_SYNC);
+}
+
+static void
+op_assign_setup_two(void)
+{
+    op_assign_join(2, PS_SYNC);
 }
 
 static void
@@ -158,17 +166,73 @@ START_TEST(values_wait_until_their_variables_are_declared_again)
 }
 END_TEST
 
+/* Whether the other shard lost its part it says itself: it has it on its disk, or the call ends with an error. A second
+ * attempt would be done once more. */
+START_TEST(what_shard_0_has_decided_is_not_begun_again_when_a_shard_loses_data)
+{
+    uint32_t there = v->shard[0].blocks > 0 ? 0 : 1;
+    struct core_op *op = op_assign_started();
+    struct wire_msg commit;
+    uint64_t request;
+
+    op_assign_goes_on(0, BEGIN);
+    op_assign_goes_on(1, OPEN);
+    op_assign_goes_on(there, STAGE);
+    op_assign_goes_on(1, PREPARE);
+    commit = op_assign_sent(0, COMMIT);
+    request = commit.request;
+    op_assign_come_back(1);
+    if (there == 1)
+        op_assign_declared_again(1);
+    if (_i == 0) {
+        op_assign_answer(0, &commit, 1, 0);
+    } else {
+        tell_error(&h, 0, request, PS_ERR_NOT_DURABLE, "done, and the disk has failed since");
+    }
+    expect_nothing(&h, 0);
+    op_assign_goes_on(1, COMMIT);
+    end_op(&h, op, PS_OK);
+}
+END_TEST
+
+/* What it has not decided is given to the shards anew. */
+START_TEST(what_is_not_decided_is_begun_again_when_a_shard_loses_data)
+{
+    uint32_t there = v->shard[0].blocks > 0 ? 0 : 1;
+    struct core_op *op = op_assign_started();
+
+    op_assign_goes_on(0, BEGIN);
+    op_assign_goes_on(1, OPEN);
+    op_assign_goes_on(there, STAGE);
+    op_assign_sent(1, PREPARE);
+    op_assign_come_back(1);
+    if (there == 1)
+        op_assign_declared_again(1);
+    op_assign_goes_on(0, BEGIN);
+    op_assign_goes_on(1, OPEN);
+    op_assign_goes_on(there, STAGE);
+    op_assign_goes_on(1, PREPARE);
+    op_assign_goes_on(0, COMMIT);
+    op_assign_goes_on(1, COMMIT);
+    end_op(&h, op, PS_OK);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
     Suite *s = suite_create("op_assign");
-    TCase *one = tcase_create("op_assign");
+    TCase *one = tcase_create("op_assign"), *two = tcase_create("op_assign_two");
 
     tcase_add_checked_fixture(one, op_assign_setup, op_assign_teardown);
     tcase_add_test(one, values_do_not_wait_behind_pushes_that_wait_for_other_workers);
     tcase_add_test(one, values_do_not_wait_behind_pulls_that_wait_for_other_workers);
     tcase_add_test(one, values_wait_until_their_variables_are_declared_again);
     suite_add_tcase(s, one);
+    tcase_add_checked_fixture(two, op_assign_setup_two, op_assign_teardown);
+    tcase_add_loop_test(two, what_shard_0_has_decided_is_not_begun_again_when_a_shard_loses_data, 0, 2);
+    tcase_add_test(two, what_is_not_decided_is_begun_again_when_a_shard_loses_data);
+    suite_add_tcase(s, two);
     return s;
 }
 
