@@ -77,6 +77,8 @@ static const struct run_options found[] = {
     {.seed = 60005819, .mode = RUN_MIXED, .faults = FAULTS_ALL},
     /* an assign was done, and begun once more when a shard had lost data */
     {.seed = 60000146, .mode = RUN_MIXED, .faults = FAULTS_ALL},
+    /* shard 0 had lost its disk, and values were of an earlier clock than those that waited on another shard */
+    {.seed = 62002005, .mode = RUN_MIXED, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)

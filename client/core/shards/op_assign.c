@@ -410,6 +410,8 @@ op_assign_answered(struct core *c, struct shard_link *l, struct request *p, cons
     a = &p->op->assign;
     if (!m->again && a->phase == ASSIGN_BEGIN)
         op_assign_begun(a, m);
+    else if (!m->again && a->phase == ASSIGN_OPEN)
+        a->clock = MAX(a->clock, m->clock);
     else if (m->again && a->phase == ASSIGN_TELL && !a->first)
         core_error_set(c, l, error, PS_ERR_ROLLED_BACK,
                        "lost its part of the values, which the others have: assign again");

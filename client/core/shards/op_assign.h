@@ -52,7 +52,7 @@ struct op_assign {
     bool decided; /* shard 0 has answered that it is done */
     uint64_t attempt;
     uint64_t number, committed; /* what shard 0 answered to BEGIN */
-    uint64_t clock;             /* that too; from PREPARE on: the assign's */
+    uint64_t clock;             /* the highest that shards answered to BEGIN and OPEN; from PREPARE on: the assign's */
     int *given;                 /* [n], of the caller's: 1 where the values are this operation's; NULL: not wanted */
     struct core_op *next;       /* QUEUED behind this one */
 };

@@ -184,7 +184,7 @@ assign_begin_first(struct shard *s, struct connection *c, uint64_t request, cons
     }
     answer.number = slot->number;
     answer.committed = a->assigned;
-    answer.clock = a->clock;
+    answer.clock = assigns_clock(a);
     actions_send(s, c, MSG_ASSIGNED, request, &answer.base);
 }
 
@@ -199,6 +199,17 @@ assign_end_older(struct shard *s, struct job *job, const Psd__Assign *m)
         assign_give_up(s, job, slot);
 }
 
+/* Values that wait here are of a clock that shard 0 may have lost: those of this assign must not come before them. */
+static void
+assign_answer_open(struct shard *s, struct connection *c, uint64_t request, uint64_t number)
+{
+    Psd__Assigned m = PSD__ASSIGNED__INIT;
+
+    m.number = number;
+    m.clock = assigns_clock(&c->session->job->assigns);
+    actions_send(s, c, MSG_ASSIGNED, request, &m.base);
+}
+
 /* At another shard. */
 static void
 assign_begin_other(struct shard *s, struct connection *c, uint64_t request, const Psd__Assign *m)
@@ -210,7 +221,7 @@ assign_begin_other(struct shard *s, struct connection *c, uint64_t request, cons
     assign_end_older(s, job, m);
     slot = assigns_undecided(a);
     if (slot != NULL && slot->number == m->number && assign_is_attempt(slot, c->session, m)) {
-        assign_answer(s, c, request, m->number, DURABLE_ACKS_NONE);
+        assign_answer_open(s, c, request, m->number);
         return;
     }
     if (slot != NULL || m->number <= a->assigned) {
@@ -220,7 +231,7 @@ assign_begin_other(struct shard *s, struct connection *c, uint64_t request, cons
     if (!assign_may_begin(s, c, request, m))
         return;
     (void)assign_slot_open(s, job, c->session, m, m->number);
-    assign_answer(s, c, request, m->number, DURABLE_ACKS_NONE);
+    assign_answer_open(s, c, request, m->number);
 }
 
 void

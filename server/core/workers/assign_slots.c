@@ -74,6 +74,17 @@ assigns_raise(struct assigns *a, uint64_t number, uint64_t turn)
     a->begun = MAX(a->begun, number);
 }
 
+uint64_t
+assigns_clock(const struct assigns *a)
+{
+    uint64_t clock = a->clock;
+
+    for (uint32_t i = 0; i < ASSIGN_SLOTS; i++)
+        if (a->slot[i].state == ASSIGN_COMMITTED)
+            clock = MAX(clock, a->slot[i].clock);
+    return clock;
+}
+
 bool
 assign_slot_add_var(struct assign_slot *slot, uint32_t var)
 {

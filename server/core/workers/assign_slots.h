@@ -84,6 +84,9 @@ void assigns_release(struct assigns *a, struct assign_slot *slot);
 /* This number is done here, as of this turn. */
 void assigns_raise(struct assigns *a, uint64_t number, uint64_t turn);
 
+/* The highest clock of those that are done: none that comes later is of an earlier one. */
+uint64_t assigns_clock(const struct assigns *a);
+
 /* The last number that was done when the turn before this one ended. */
 static inline uint64_t
 assigns_before(const struct assigns *a, uint64_t turn)

@@ -218,6 +218,32 @@ START_TEST(what_is_not_decided_is_begun_again_when_a_shard_loses_data)
 }
 END_TEST
 
+/* Values that a shard has done are of a clock that shard 0 may not know any more. */
+START_TEST(values_are_of_no_clock_before_that_of_others_on_any_shard)
+{
+    uint32_t there = v->shard[0].blocks > 0 ? 0 : 1;
+    struct core_op *op;
+    struct wire_msg msg;
+
+    h.core->config.quorum = h.core->config.workers;
+    op = op_assign_started();
+    msg = op_assign_sent(0, BEGIN);
+    op_assign_answer(0, &msg, 1, 2);
+    msg = op_assign_sent(1, OPEN);
+    op_assign_answer(1, &msg, 1, 7);
+    op_assign_goes_on(there, STAGE);
+    msg = op_assign_sent(1, PREPARE);
+    ck_assert_uint_eq(msg.u.assign->clock, 7);
+    op_assign_answer(1, &msg, 1, 0);
+    msg = op_assign_sent(0, COMMIT);
+    ck_assert_uint_eq(msg.u.assign->clock, 7);
+    op_assign_answer(0, &msg, 1, 0);
+    op_assign_goes_on(1, COMMIT);
+    ck_assert_uint_eq(core_op_assign_clock(op), 7);
+    end_op(&h, op, PS_OK);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -232,6 +258,7 @@ make_suite(void)
     tcase_add_checked_fixture(two, op_assign_setup_two, op_assign_teardown);
     tcase_add_loop_test(two, what_shard_0_has_decided_is_not_begun_again_when_a_shard_loses_data, 0, 2);
     tcase_add_test(two, what_is_not_decided_is_begun_again_when_a_shard_loses_data);
+    tcase_add_test(two, values_are_of_no_clock_before_that_of_others_on_any_shard);
     suite_add_tcase(s, two);
     return s;
 }

@@ -416,6 +416,25 @@ START_TEST(an_assign_that_is_not_prepared_ends_with_its_worker_everywhere)
 }
 END_TEST
 
+/* Shard 0 may have lost the clock that values wait for here: later ones do not come before them. */
+START_TEST(an_open_says_which_clock_values_wait_for)
+{
+    struct kit_assign a = {.attempt = 1, .number = 1, .clock = 3}, b = {.attempt = 2, .number = 2, .committed = 1};
+    uint32_t var;
+
+    kit_join(&k, 3, kit_job("step", PSD__MODE__SYNC, 1), 0);
+    var = kit_declare(&k, 3, assign_kit_name_there(), 4, PS_SGD);
+    ck_assert_uint_eq(assign_expect(&k, 3, assign_send(&k, 3, OPEN, &a, 0)).clock, 0);
+    assign_stage_four(&k, 3, &a, var, 5);
+    assign_prepare_ok(&k, 3, &a, 1);
+    for (int i = 0; i < 2; i++) /* an OPEN may come again */
+        ck_assert_uint_eq(assign_expect(&k, 3, assign_send(&k, 3, OPEN, &b, 0)).clock, 3);
+    kit_ticked(&k, 3, 1, 3);
+    kit_work(&k);
+    ck_assert_uint_eq(assign_expect(&k, 3, assign_send(&k, 3, OPEN, &b, 0)).clock, 0); /* they have come */
+}
+END_TEST
+
 START_TEST(a_commit_of_what_was_lost_says_so)
 {
     struct kit_assign a = {.attempt = 1, .number = 4};
@@ -475,6 +494,7 @@ make_suite(void)
     tcase_add_test(other, another_shard_takes_values_when_shard_0_has_decided);
     tcase_add_loop_test(other, a_prepared_assign_outlives_its_worker, 0, 8);
     tcase_add_loop_test(other, an_assign_that_is_not_prepared_ends_with_its_worker_everywhere, 0, 2);
+    tcase_add_test(other, an_open_says_which_clock_values_wait_for);
     tcase_add_loop_test(other, a_commit_of_what_was_lost_says_so, 0, 2);
     tcase_add_test(other, a_welcome_says_what_a_shard_knows);
     suite_add_tcase(s, other);
