@@ -79,6 +79,8 @@ static const struct run_options found[] = {
     {.seed = 60000146, .mode = RUN_MIXED, .faults = FAULTS_ALL},
     /* shard 0 had lost its disk, and values were of an earlier clock than those that waited on another shard */
     {.seed = 62002005, .mode = RUN_MIXED, .faults = FAULTS_ALL},
+    /* shard 0 had lost its power, and knew of an assign that it was done, but of the one before no more */
+    {.seed = 71000151, .mode = RUN_SYNC, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)

@@ -93,6 +93,19 @@ redo_push(struct shard *s, const struct session *session, const struct redo_push
 }
 
 void
+redo_assigned(struct shard *s, const struct session *session)
+{
+    Psd__RedoAssigned m = PSD__REDO_ASSIGNED__INIT;
+
+    m.job = session->job->id;
+    m.task = session->task;
+    m.incarnation = session->incarnation;
+    m.attempt = session->assigned;
+    if (s->redo.on && !record_add_assigned(s->redo.record, &m))
+        turn_fail(s, PS_ERR_NOMEM);
+}
+
+void
 redo_count(struct shard *s, struct session *session, const struct data_cursor_span *span)
 {
     struct worker_metrics *metrics = &session->metrics;

@@ -72,6 +72,9 @@ struct redo_pushed {
 /* A push was resolved. */
 void redo_push(struct shard *s, const struct session *session, const struct redo_pushed *push);
 
+/* The session's newest attempt at an assign is done. */
+void redo_assigned(struct shard *s, const struct session *session);
+
 /* A row changed by other means than pushes: a sink (row.h) that job_to_redo(), variable_to_redo() and
  * session_row_to_redo() write to. */
 enum ps_err redo_row(struct shard *s, enum store_table table, struct span key, struct span value);

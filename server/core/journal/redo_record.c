@@ -12,6 +12,7 @@
 #define TALLY_META  (WIRE_METRICS_MAX * sizeof(double) + 40) /* and a cursor */
 /* Six numbers of at most 11 bytes and a fixed64; a count: two cursors of 24, 4 per update, metrics. */
 #define PUSH_META     (192 + TALLY_META)
+#define ASSIGNED_META 40
 #define ROW_META      16
 #define DROP_META     24
 #define DROP_VAR_META 4
@@ -83,6 +84,18 @@ record_add_push(struct redo_record *r, const Psd__RedoPush *push)
         r->pushes_size = redo_record_grown_size(r->pushes_size);
     }
     r->pushes[r->pushes_len++] = *push;
+    return true;
+}
+
+bool
+record_add_assigned(struct redo_record *r, const Psd__RedoAssigned *assigned)
+{
+    if (r->assigned_len == r->assigned_size) {
+        if (!grow_to((void **)&r->assigned, redo_record_grown_size(r->assigned_size), sizeof *r->assigned))
+            return false;
+        r->assigned_size = redo_record_grown_size(r->assigned_size);
+    }
+    r->assigned[r->assigned_len++] = *assigned;
     return true;
 }
 
@@ -182,7 +195,7 @@ record_meta_max(const struct redo_record *r, uint64_t updates, uint64_t pushes)
     size_t drop = r->drops ? DROP_META + r->drop.n_var * DROP_VAR_META : 0;
 
     return RECORD_META + (r->updates + updates) * UPDATE_META + (r->pushes_len + pushes) * PUSH_META + r->rows_bytes +
-           drop;
+           r->assigned_len * ASSIGNED_META + drop;
 }
 
 static Psd__RedoCount *
@@ -204,7 +217,8 @@ count_message(struct redo_count *c)
 static bool
 fill_list(struct redo_record *r, Psd__RedoRecord *m)
 {
-    size_t len = r->pushes_len + r->rows_len + r->counts_len;
+    size_t rows = r->pushes_len, counts = rows + r->rows_len, assigned = counts + r->counts_len;
+    size_t len = assigned + r->assigned_len;
 
     if (len == 0) /* drops alone: there may be no list yet */
         return true;
@@ -216,15 +230,19 @@ fill_list(struct redo_record *r, Psd__RedoRecord *m)
     for (size_t i = 0; i < r->pushes_len; i++)
         r->list[i] = &r->pushes[i];
     for (size_t i = 0; i < r->rows_len; i++)
-        r->list[r->pushes_len + i] = &r->rows[i];
+        r->list[rows + i] = &r->rows[i];
     for (size_t i = 0; i < r->counts_len; i++)
-        r->list[r->pushes_len + r->rows_len + i] = count_message(&r->counts[i]);
+        r->list[counts + i] = count_message(&r->counts[i]);
+    for (size_t i = 0; i < r->assigned_len; i++)
+        r->list[assigned + i] = &r->assigned[i];
+    m->n_assigned = r->assigned_len;
+    m->assigned = (Psd__RedoAssigned **)(r->list + assigned);
     m->n_count = r->counts_len;
-    m->count = (Psd__RedoCount **)(r->list + r->pushes_len + r->rows_len);
+    m->count = (Psd__RedoCount **)(r->list + counts);
     m->n_push = r->pushes_len;
     m->push = (Psd__RedoPush **)r->list;
     m->n_row = r->rows_len;
-    m->row = (Psd__RedoRow **)(r->list + r->pushes_len);
+    m->row = (Psd__RedoRow **)(r->list + rows);
     return true;
 }
 
@@ -266,7 +284,7 @@ record_clear(struct redo_record *r)
     if (r->drops)
         free(r->drop.var);
     r->drops = false;
-    r->updates = r->pushes_len = r->rows_len = r->counts_len = 0;
+    r->updates = r->pushes_len = r->rows_len = r->counts_len = r->assigned_len = 0;
     r->rows_bytes = 0;
     r->any_staged = false;
     r->when_clock = r->gradient_bytes = 0;
@@ -288,6 +306,7 @@ record_free(struct redo_record *r)
     for (size_t i = 0; i < r->counts_size; i++)
         free(r->counts[i].updates);
     free(r->counts);
+    free(r->assigned);
     free(r->rows);
     free(r->list);
     free(r->meta);

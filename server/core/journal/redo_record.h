@@ -64,6 +64,8 @@ struct redo_record {
     size_t pushes_len, pushes_size;
     struct redo_count *counts;
     size_t counts_len, counts_size;
+    Psd__RedoAssigned *assigned;
+    size_t assigned_len, assigned_size;
     /* Rows; keys and values are in one piece of heap each. */
     Psd__RedoRow *rows;
     size_t rows_len, rows_size, rows_bytes;
@@ -84,6 +86,7 @@ bool record_add_staged(struct redo_record *r, uint32_t var, uint32_t block, floa
 bool record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
                        const struct redo_gradient *gradient);
 bool record_add_push(struct redo_record *r, const Psd__RedoPush *push);
+bool record_add_assigned(struct redo_record *r, const Psd__RedoAssigned *assigned);
 /* tally: to be recorded, or NULL. */
 bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct data_cursor_span *span,
                       const struct worker_metrics *metrics);

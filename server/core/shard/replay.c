@@ -385,6 +385,22 @@ replay_apply_push(struct shard *s, const Psd__RedoPush *p, struct ps_error *e)
     return PS_OK;
 }
 
+/* ---- Assigns ---- */
+
+static enum ps_err
+replay_apply_assigned(struct shard *s, const Psd__RedoAssigned *a, struct ps_error *e)
+{
+    struct session *session = session_find(s, a->job, a->task);
+
+    if (session == NULL)
+        return replay_damaged(s->replay, e, "is of a worker that is not known");
+    if (session->incarnation != a->incarnation)
+        return PS_OK; /* replaced meanwhile */
+    session->assigned = MAX(session->assigned, a->attempt);
+    turn_mark_session(s, session);
+    return PS_OK;
+}
+
 /* ---- Drops ---- */
 
 /* All of it is erased at once: later records may give its ids again. */
@@ -452,12 +468,13 @@ replay_apply_record(struct shard *s, const Psd__RedoRecord *m, struct ps_error *
 {
     enum ps_err err;
 
+
     for (size_t i = 0; i < m->n_row; i++)
         if ((err = put_row(s, m->row[i], e)) != PS_OK)
             return err;
     if ((err = replay_apply_drops(s, m, e)) != PS_OK)
         return err;
-    if (m->n_var > 0 || m->n_push > 0 || s->replay->head.payload_len > 0)
+    if (m->n_var > 0 || m->n_push > 0 || m->n_assigned > 0 || s->replay->head.payload_len > 0)
         if ((err = replay_reload(s, e)) != PS_OK)
             return err;
     if ((err = replay_apply_updates(s, m, e)) != PS_OK)
@@ -467,6 +484,9 @@ replay_apply_record(struct shard *s, const Psd__RedoRecord *m, struct ps_error *
             return err;
     for (size_t i = 0; i < m->n_push; i++)
         if ((err = replay_apply_push(s, m->push[i], e)) != PS_OK)
+            return err;
+    for (size_t i = 0; i < m->n_assigned; i++)
+        if ((err = replay_apply_assigned(s, m->assigned[i], e)) != PS_OK)
             return err;
     return PS_OK;
 }

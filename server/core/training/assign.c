@@ -302,6 +302,8 @@ assign_commit_first(struct shard *s, struct connection *c, uint64_t request, con
     a->incarnation = session->incarnation;
     a->attempt = session->assigned = m->attempt;
     turn_mark_session(s, session);
+    if (slot->durable)
+        redo_assigned(s, session);
     assign_decide(s, session->job, slot, m->clock);
     assign_answer(s, c, request, m->number, assign_until(s, m));
     assign_wake(s, session->job);

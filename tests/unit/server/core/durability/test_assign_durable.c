@@ -104,6 +104,23 @@ durable_assign(uint64_t attempt, float value, uint64_t clock)
     return a;
 }
 
+/* The same of worker 1. */
+static void
+durable_assign_of_another(float value)
+{
+    const float values[4] = {value, value, value, value};
+    struct kit_assign a = {.attempt = 1};
+    uint64_t request;
+
+    assign_begin_ok(&k, 2, &a);
+    request = assign_send_stage(&k, 2, &a, w, 0, values, 4);
+    durable_sync();
+    (void)assign_expect(&k, 2, request);
+    request = assign_send(&k, 2, COMMIT, &a, 1);
+    durable_sync();
+    (void)assign_expect(&k, 2, request);
+}
+
 START_TEST(an_assign_that_is_done_survives_power_loss)
 {
     struct kit_assign a = durable_assign(1, 5, 0);
@@ -117,6 +134,26 @@ START_TEST(an_assign_that_is_done_survives_power_loss)
     kit_work(&k);
     ck_assert(kit_value_four(&k, 2, w, 1) == 5);
     ck_assert_uint_eq(assign_kit_staged(&k), 0);
+}
+END_TEST
+
+/* Its worker does not know that it is done, and asks once more when others have given values since. */
+START_TEST(an_assign_is_done_once_whatever_others_gave_since)
+{
+    struct kit_assign a = durable_assign(1, 5, 0), again = {.attempt = 1};
+
+    kit_work(&k);
+    durable_assign_of_another(7);
+    kit_work(&k);
+    if (_i == 1)
+        disk_save(&disk, &k);
+    durable_sync();
+    durable_lose_power();
+    durable_sync();
+    assign_commit_ok(&k, 1, &a, 1);
+    (void)assign_expect_again(&k, 1, assign_send(&k, 1, BEGIN, &again, 0));
+    kit_work(&k);
+    ck_assert(kit_value_four(&k, 2, w, 2) == 7);
 }
 END_TEST
 
@@ -447,6 +484,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(t, durable_setup, durable_teardown);
     tcase_add_loop_test(t, an_assign_that_is_done_survives_power_loss, 0, 2);
+    tcase_add_loop_test(t, an_assign_is_done_once_whatever_others_gave_since, 0, 2);
     tcase_add_loop_test(t, updates_that_follow_are_replayed_on_top_of_it, 0, 2);
     tcase_add_test(t, assigns_and_updates_are_replayed_in_their_order);
     tcase_add_loop_test(t, nobody_learns_of_an_assign_that_is_not_on_disk, 0, 3);
