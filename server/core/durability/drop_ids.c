@@ -13,17 +13,11 @@ static const char ids_name[] = "ids";
 enum ps_err
 drop_ids_put(struct shard *s)
 {
-    struct identity who = {.format = SHARD_FORMAT_DROPS,
-                           .cluster = s->cluster,
-                           .shard = s->config.shard,
-                           .shards = s->config.shards,
-                           .id = s->boot};
     Psd__IdsRow row = PSD__IDS_ROW__INIT;
     enum ps_err err;
 
-    s->format = who.format;
     row.variable = s->variables.next;
-    if ((err = identity_put(s->store, identity_live, &who)) != PS_OK)
+    if ((err = identity_raise(s, SHARD_FORMAT_DROPS)) != PS_OK)
         return err;
     return metadata_rows_put(s->store, ids_name, &row.base);
 }

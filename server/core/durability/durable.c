@@ -13,6 +13,8 @@
 
 #define ERASE_MAX 1024 /* values that one transaction erases */
 
+static_assert(DURABLE_FORMAT == SHARD_FORMAT, "one number says both");
+
 /* ---- Facts ---- */
 
 static enum ps_err
@@ -21,7 +23,7 @@ put_manifest(struct durable *d, const char *name, const struct durable_manifest 
     Psd__ManifestRow row = PSD__MANIFEST_ROW__INIT;
 
     row.format = DURABLE_FORMAT_SUMS;
-    row.drops = m->drops;
+    row.live = m->format;
     row.generation = m->generation;
     row.save = m->save;
     row.boot = m->boot;
@@ -323,7 +325,7 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
                                                 .bytes = save->bytes,
                                                 .unix_ms = unix_ms,
                                                 .generation = durable_staging_generation(d),
-                                                .drops = save->format == SHARD_FORMAT_DROPS,
+                                                .format = save->format,
                                                 .sums = true,
                                                 .blocks_sum = d->staged_sum + d->txn.staged_sum};
     for (enum store_table table = STORE_JOBS; table < STORE_TABLES && err == PS_OK; table++)

@@ -36,10 +36,10 @@
 #include "server/core/store/store.h"
 #include "server/core/turn/shard_types.h"
 
-#define DURABLE_FORMAT       2
-#define DURABLE_FORMAT_DROPS 3 /* of a save whose live data had SHARD_FORMAT_DROPS */
-#define DURABLE_FORMAT_SUMS  4 /* with checksums, whatever the live data had: what is written now */
-#define DURABLE_TXN_MAX      (64 * MIB)
+/* Of a save. Those before checksums were that of its live data (identity.h), which the manifest says now. */
+#define DURABLE_FORMAT      2
+#define DURABLE_FORMAT_SUMS 4 /* with checksums: what is written now */
+#define DURABLE_TXN_MAX     (64 * MIB)
 
 #define DURABLE_BLOCK_TEXT_MAX 192 /* of which block it is, as a text */
 
@@ -51,7 +51,7 @@ struct durable_manifest {
     uint64_t blocks, bytes;
     uint64_t unix_ms;
     uint8_t generation;
-    bool drops;                          /* the live data had the format SHARD_FORMAT_DROPS */
+    uint32_t format;                     /* of the live data; 0: there was none */
     bool sums;                           /* all of it has checksums, and these are known: */
     uint64_t blocks_sum, rows, rows_sum; /* the sum of its blocks' checksums; its rows, and the sum of theirs */
 };

@@ -27,7 +27,7 @@ is_same(struct span there, struct span value)
 {
     const struct block_head *x = there.data, *y = value.data;
 
-    return there.len == value.len && x->version == y->version && x->clock == y->clock && x->summed == 1;
+    return there.len == value.len && x->version == y->version && x->clock == y->clock && (x->flags & BLOCK_SUMMED) != 0;
 }
 
 static void
@@ -67,7 +67,7 @@ stage_anew(struct durable *d, const struct store_key *to, struct span value, siz
 
     if (err != PS_OK)
         return err;
-    ((struct block_head *)place)->summed = 1;
+    ((struct block_head *)place)->flags |= BLOCK_SUMMED;
     value_sum_put(to, place, value.len);
     durable_staged(d, (struct span){place, value.len});
     *written = value.len;
@@ -94,7 +94,7 @@ stage_sum_of_live(const struct store_key *to, struct span value)
     struct block_head head;
 
     memcpy(&head, value.data, sizeof head);
-    head.summed = 1;
+    head.flags |= BLOCK_SUMMED;
     return value_sum_parts(to, &head, value);
 }
 
@@ -190,7 +190,7 @@ durable_redo(struct durable *d, uint64_t number, struct span piece)
     ps_assert(number >= 1 && number <= STORE_REDO_MAX);
     if (err != PS_OK)
         return err;
-    ((struct redo_head *)place)->format += REDO_FORMAT_SUM;
+    ((struct redo_head *)place)->format |= REDO_SUMMED;
     value_sum_put(&key, place, piece.len);
     d->txn.redo_next = MAX(d->txn.redo_next, number + 1);
     return PS_OK;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "server/core/shard_state.h"
 #include "server/core/store/metadata_rows.h"
 
 const char *const identity_live = "identity", *const identity_durable = "durable";
@@ -21,6 +22,19 @@ identity_put(struct store *store, const char *name, const struct identity *who)
 }
 
 enum ps_err
+identity_raise(struct shard *s, uint32_t format)
+{
+    struct identity who = {.format = MAX(s->format, format),
+                           .cluster = s->cluster,
+                           .shard = s->config.shard,
+                           .shards = s->config.shards,
+                           .id = s->boot};
+
+    s->format = who.format;
+    return identity_put(s->store, identity_live, &who);
+}
+
+enum ps_err
 identity_get(struct store *store, const char *name, Psd__ShardRow **out)
 {
     ProtobufCMessage *row;
@@ -28,6 +42,17 @@ identity_get(struct store *store, const char *name, Psd__ShardRow **out)
 
     *out = (Psd__ShardRow *)row;
     return err;
+}
+
+void
+identity_reload(struct shard *s)
+{
+    Psd__ShardRow *row;
+
+    if (identity_get(s->store, identity_live, &row) != PS_OK || row == NULL)
+        return;
+    s->format = row->format;
+    psd__shard_row__free_unpacked(row, NULL);
 }
 
 enum ps_err

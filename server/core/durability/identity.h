@@ -8,8 +8,11 @@
 #include "proto/store.pb-c.h"
 #include "server/core/store/store.h"
 
-#define SHARD_FORMAT       2 /* of a live store; an earlier psd reads it */
-#define SHARD_FORMAT_DROPS 3 /* something was dropped: ids and ordinals have gaps */
+#define SHARD_FORMAT         2 /* of a live store; an earlier psd reads it */
+#define SHARD_FORMAT_DROPS   3 /* something was dropped: ids and ordinals have gaps */
+#define SHARD_FORMAT_ASSIGNS 4 /* a worker gave values, or began to; something may have been dropped as well */
+
+struct shard;
 
 extern const char *const identity_live, *const identity_durable; /* names */
 
@@ -22,6 +25,13 @@ struct identity {
 
 /* Within the write transaction. */
 enum ps_err identity_put(struct store *store, const char *name, const struct identity *who) PS_MUST_USE;
+
+/* The shard's live store has this format, if not a later one already. Within the turn's write transaction, with room
+ * for a row. */
+enum ps_err identity_raise(struct shard *s, uint32_t format) PS_MUST_USE;
+
+/* The turn failed: the format is what the store has. */
+void identity_reload(struct shard *s);
 
 /* *out NULL: there is none, or an error: as with metadata_rows_get(). Freed by protobuf-c. */
 enum ps_err identity_get(struct store *store, const char *name, Psd__ShardRow **out) PS_MUST_USE;

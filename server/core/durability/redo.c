@@ -193,7 +193,7 @@ write_record(struct shard *s)
 {
     struct redo *r = &s->redo;
     struct redo_source from = {.record = r->record};
-    struct redo_head head = {.record = r->next, .format = r->record->drops ? REDO_FORMAT_DROPS : REDO_FORMAT};
+    struct redo_head head = {.record = r->next, .format = record_format(r->record)};
     uint64_t left, pages;
     enum ps_err err;
 

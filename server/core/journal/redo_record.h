@@ -10,9 +10,10 @@
 #include "server/core/workers/data_cursor.h"
 #include "server/core/workers/worker_metrics.h"
 
-#define REDO_FORMAT       1
-#define REDO_FORMAT_DROPS 2 /* of a record with drops */
-#define REDO_FORMAT_SUM   2 /* more than these: of a piece in a durable store, which has a checksum (value_sum.h) */
+#define REDO_FORMAT         1
+#define REDO_FORMAT_DROPS   2 /* of a record with drops */
+#define REDO_FORMAT_ASSIGNS 3 /* of a record that says of assigns; it may have drops */
+#define REDO_SUMMED         8 /* with one of these: of a piece in a durable store, which has a checksum (value_sum.h) */
 
 /* Starts every piece. Little-endian, 48 bytes, so that gradients in a record's first piece may be aligned. */
 struct redo_head {
@@ -22,7 +23,7 @@ struct redo_head {
     uint32_t meta_len;    /* bytes of metadata before them; gradients begin at the next multiple of 16 */
     uint32_t len;         /* bytes of the record in this piece */
     uint32_t piece, pieces;
-    uint16_t format; /* REDO_FORMAT or REDO_FORMAT_DROPS, and REDO_FORMAT_SUM */
+    uint16_t format; /* record_format(), and REDO_SUMMED */
     uint16_t reserved;
     uint32_t sum;
 };
@@ -98,6 +99,15 @@ static inline bool
 record_empty(const struct redo_record *r)
 {
     return r->updates == 0 && r->pushes_len == 0 && r->rows_len == 0 && !r->drops;
+}
+
+/* The format that says all that is in it: a psd that does not know that one refuses the log. */
+static inline uint16_t
+record_format(const struct redo_record *r)
+{
+    if (r->any_staged || r->assigned_len > 0)
+        return REDO_FORMAT_ASSIGNS;
+    return r->drops ? REDO_FORMAT_DROPS : REDO_FORMAT;
 }
 
 /* Bytes of metadata that updates and pushes may take beside the rows that are there. */

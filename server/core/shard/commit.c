@@ -2,6 +2,7 @@
 #include "server/core/shard/commit.h"
 
 #include "server/core/durability/drop_erase.h"
+#include "server/core/durability/identity.h"
 #include "server/core/shard/drain.h"
 #include "server/core/shard_state.h"
 
@@ -73,6 +74,7 @@ shard_reload(struct shard *s, struct ps_error *e)
 {
     bool ok = catalog_reload(s, e);
 
+    identity_reload(s);
     restore_reloaded(s);
     return ok;
 }

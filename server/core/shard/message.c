@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/core/durability/drop_erase.h"
+#include "server/core/durability/identity.h"
 #include "server/core/shard/audit.h"
 #include "server/core/shard/commit.h"
 #include "server/core/shard/define.h"
@@ -28,10 +29,34 @@ message_on_hello(struct shard *s, struct connection *c, const struct wire_msg *m
     return hello_take(s, c, msg->request, msg->u.hello, ctx->event->role, ctx->event->token);
 }
 
+/* From now on the store may have what a psd of before does not know. False: not in this turn. */
+static bool
+message_raise_format(struct shard *s)
+{
+    enum ps_err err;
+
+    if (s->format >= SHARD_FORMAT_ASSIGNS)
+        return true;
+    switch (turn_room(s, STORE_ROW_ROOM, &err)) {
+    case TURN_WAIT:
+        return false;
+    case TURN_REFUSED:
+        return true; /* nor is there room for values */
+    case TURN_READY:
+        break;
+    }
+    turn_take_rows(s, 1);
+    if ((err = identity_raise(s, SHARD_FORMAT_ASSIGNS)) != PS_OK)
+        turn_fail(s, err);
+    return true;
+}
+
 static enum shard_result
 message_on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
+    if (msg->u.declare->init->kind == PSD__INIT_KIND__GIVEN && !message_raise_format(s))
+        return SHARD_TURN_FULL;
     declare_take(s, c, msg->request, msg->u.declare);
     return SHARD_TAKEN;
 }
@@ -55,6 +80,8 @@ message_on_attach(struct shard *s, struct connection *c, const struct wire_msg *
 static enum shard_result
 message_on_assign(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
+    if (msg->u.assign->step == PSD__ASSIGN_STEP__STAGE && !message_raise_format(s))
+        return SHARD_TURN_FULL;
     return assign_take(s, c, msg, ctx);
 }
 

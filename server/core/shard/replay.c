@@ -10,6 +10,7 @@
 #include "proto/store.pb-c.h"
 #include "server/core/durability/drop_erase.h"
 #include "server/core/durability/drop_ids.h"
+#include "server/core/durability/identity.h"
 #include "server/core/journal/redo_record.h"
 #include "server/core/shard/drop.h"
 #include "server/core/shard_state.h"
@@ -53,17 +54,19 @@ goes_on(const struct redo_head *record, const struct redo_head *head)
 static enum ps_err
 check_piece(struct replay *r, struct span piece, struct redo_head *head, struct ps_error *e)
 {
-    bool within = r->len > 0;
+    bool within = r->len > 0, is_summed;
     struct store_key key;
 
     if (piece.len < sizeof *head)
         return ps_fail(e, PS_ERR_IO, "the redo log is damaged: a piece of %zu bytes", piece.len);
     memcpy(head, piece.data, sizeof *head);
-    if (head->format < REDO_FORMAT || head->format > REDO_FORMAT_DROPS + REDO_FORMAT_SUM)
+    is_summed = (head->format & REDO_SUMMED) != 0;
+    head->format &= (uint16_t)~REDO_SUMMED;
+    if (head->format < REDO_FORMAT || head->format > REDO_FORMAT_ASSIGNS)
         return ps_fail(e, PS_ERR_VERSION, "piece %" PRIu64 " of the redo log has format %u, this psd knows format %d",
-                       head->number, head->format, REDO_FORMAT_DROPS + REDO_FORMAT_SUM);
+                       head->number, head->format, REDO_FORMAT_ASSIGNS);
     key = store_redo_key(head->number);
-    if (head->format > REDO_FORMAT_DROPS && !value_sum_holds(&key, piece))
+    if (is_summed && !value_sum_holds(&key, piece))
         return ps_fail(e, PS_ERR_IO, "the redo log is damaged: piece %" PRIu64 " does not have its checksum",
                        r->next != 0 ? r->next : head->number);
     if (r->next != 0 && head->number != r->next)
@@ -463,11 +466,28 @@ replay_apply_drops(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e
 
 /* ---- Records ---- */
 
+/* What the record brings is of this format. */
+static enum ps_err
+replay_raise_format(struct shard *s, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (s->replay->head.format != REDO_FORMAT_ASSIGNS || s->format >= SHARD_FORMAT_ASSIGNS)
+        return PS_OK;
+    if ((err = replay_reserve(s, STORE_ROW_ROOM, e)) != PS_OK)
+        return err;
+    turn_take_rows(s, 1);
+    err = identity_raise(s, SHARD_FORMAT_ASSIGNS);
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
+}
+
 static enum ps_err
 replay_apply_record(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
 {
     enum ps_err err;
 
+    if ((err = replay_raise_format(s, e)) != PS_OK)
+        return err;
 
     for (size_t i = 0; i < m->n_row; i++)
         if ((err = put_row(s, m->row[i], e)) != PS_OK)

@@ -263,7 +263,7 @@ static struct identity
 own_identity(const struct shard *s)
 {
     return (struct identity){.format = SHARD_FORMAT,
-                             .newest = SHARD_FORMAT_DROPS,
+                             .newest = SHARD_FORMAT_ASSIGNS,
                              .cluster = s->cluster,
                              .shard = s->config.shard,
                              .shards = s->config.shards,

@@ -1,7 +1,7 @@
 /* Checksums of values in a durable store: blocks, and pieces of the redo log.
  *
  * Both begin with a head of 48 bytes whose last four hold the checksum, CRC-32C of the value's key and of all its other
- * bytes; the head says elsewhere whether there is one (block_head's `summed`, redo_head's `format`). The key's
+ * bytes; the head says elsewhere whether there is one (block_head's `flags`, redo_head's `format`). The key's
  * generation is not in it: the same block may lie under either.
  *
  * Values of the live store have none: they change at each push. */

@@ -1,5 +1,7 @@
 /* Assigns and the disk: all of one is there after a power loss, or nothing of it; nobody learns that it is done before
  * it is on disk; and saves have what waits at their instant. */
+#include "server/core/durability/identity.h"
+#include "server/core/shard_state.h"
 #include "tests/unit/kits/assign_kit.h"
 #include "tests/unit/kits/power_kit.h"
 
@@ -154,6 +156,36 @@ START_TEST(an_assign_is_done_once_whatever_others_gave_since)
     (void)assign_expect_again(&k, 1, assign_send(&k, 1, BEGIN, &again, 0));
     kit_work(&k);
     ck_assert(kit_value_four(&k, 2, w, 2) == 7);
+}
+END_TEST
+
+static uint32_t
+durable_format(void)
+{
+    Psd__ShardRow *row;
+    uint32_t format;
+
+    ck_assert_int_eq(identity_get(k.store, identity_live, &row), PS_OK);
+    format = row->format;
+    psd__shard_row__free_unpacked(row, NULL);
+    return format;
+}
+
+/* In the live store, the log and saves. */
+START_TEST(an_earlier_psd_refuses_data_with_values_that_workers_gave)
+{
+    struct kit_assign a = {.attempt = 1};
+
+    assign_begin_ok(&k, 1, &a);
+    ck_assert_uint_eq(durable_format(), SHARD_FORMAT); /* which it reads */
+    durable_stage(&a, w, 5);
+    ck_assert_uint_eq(durable_format(), SHARD_FORMAT_ASSIGNS);
+    durable_lose_power(); /* the save is of before */
+    ck_assert_uint_eq(durable_format(), SHARD_FORMAT_ASSIGNS);
+    kit_crash(&k);
+    ck_assert_uint_eq(k.shard->format, SHARD_FORMAT_ASSIGNS);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
+    ck_assert_uint_eq(k.save->format, SHARD_FORMAT_ASSIGNS);
 }
 END_TEST
 
@@ -485,6 +517,7 @@ make_suite(void)
     tcase_add_checked_fixture(t, durable_setup, durable_teardown);
     tcase_add_loop_test(t, an_assign_that_is_done_survives_power_loss, 0, 2);
     tcase_add_loop_test(t, an_assign_is_done_once_whatever_others_gave_since, 0, 2);
+    tcase_add_test(t, an_earlier_psd_refuses_data_with_values_that_workers_gave);
     tcase_add_loop_test(t, updates_that_follow_are_replayed_on_top_of_it, 0, 2);
     tcase_add_test(t, assigns_and_updates_are_replayed_in_their_order);
     tcase_add_loop_test(t, nobody_learns_of_an_assign_that_is_not_on_disk, 0, 3);

@@ -1118,7 +1118,7 @@ END_TEST
 START_TEST(another_format_is_refused_as_such)
 {
     make_log();
-    head_of(0)->format = REDO_FORMAT_DROPS + REDO_FORMAT_SUM + 1;
+    head_of(0)->format = REDO_FORMAT_ASSIGNS + 1;
     expect_refused(PS_ERR_VERSION);
     disk_finish(&disk);
 }
@@ -1129,7 +1129,7 @@ static void
 sum_pieces(void)
 {
     for (size_t i = 0; i < disk.pieces_len; i++) {
-        head_of(i)->format += REDO_FORMAT_SUM;
+        head_of(i)->format |= REDO_SUMMED;
         value_sum_put(&disk.pieces[i].key, disk.pieces[i].bytes, disk.pieces[i].len);
     }
 }
