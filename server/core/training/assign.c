@@ -341,13 +341,24 @@ assign_slot_of(struct shard *s, struct connection *c, uint64_t request, const Ps
     return NULL;
 }
 
+/* At shard 0 an attempt before it, too: its client had left that one, and what was to begin the next one did not come.
+ * Another shard may have prepared that one, and shard 0 may have decided that it is done. */
+static bool
+assign_ends_with(const struct shard *s, const struct assign_slot *slot, const struct session *session,
+                 const Psd__Assign *m)
+{
+    if (slot->deciding || !assign_is_of(slot, session))
+        return false;
+    return slot->attempt == m->attempt || (slot->attempt < m->attempt && s->config.shard == 0);
+}
+
 static void
 assign_take_give_up(struct shard *s, struct connection *c, uint64_t request, const Psd__Assign *m)
 {
     struct job *job = c->session->job;
     struct assign_slot *slot = assigns_undecided(&job->assigns);
 
-    if (slot != NULL && assign_is_attempt(slot, c->session, m) && !slot->deciding)
+    if (slot != NULL && assign_ends_with(s, slot, c->session, m))
         assign_give_up(s, job, slot);
     assign_answer(s, c, request, m->number, DURABLE_ACKS_NONE);
     assign_wake(s, job);

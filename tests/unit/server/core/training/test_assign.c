@@ -230,6 +230,23 @@ START_TEST(a_worker_that_begins_again_has_left_what_it_began)
 }
 END_TEST
 
+/* Its BEGIN of the second one did not come. */
+START_TEST(a_give_up_ends_what_the_worker_began_before)
+{
+    struct kit_assign a = {.attempt = 1}, later = {.attempt = 2}, b = {.attempt = 1};
+
+    assign_begin_ok(&k, 1, &a);
+    assign_stage_four(&k, 1, &a, w, 5);
+    (void)assign_expect(&k, 1, assign_send(&k, 1, GIVE_UP, &later, 0));
+    kit_work(&k);
+    ck_assert_uint_eq(assign_kit_staged(&k), 0);
+    assign_begin_ok(&k, 2, &b); /* it waits for nothing */
+    (void)assign_expect(&k, 1, assign_send(&k, 1, GIVE_UP, &later, 0));
+    assign_stage_four(&k, 2, &b, w, 7);
+    assign_commit_ok(&k, 2, &b, 1);
+}
+END_TEST
+
 START_TEST(steps_of_an_assign_that_is_not_known_begin_again)
 {
     struct kit_assign a = {.attempt = 1, .number = 5};
@@ -483,6 +500,7 @@ make_suite(void)
     tcase_add_test(t, a_second_worker_waits_for_the_first);
     tcase_add_test(t, a_begin_that_waits_can_be_cancelled_or_lost);
     tcase_add_test(t, a_worker_that_begins_again_has_left_what_it_began);
+    tcase_add_test(t, a_give_up_ends_what_the_worker_began_before);
     tcase_add_test(t, steps_of_an_assign_that_is_not_known_begin_again);
     tcase_add_test(t, a_commit_before_all_values_are_there_is_refused);
     tcase_add_test(t, steps_go_to_their_shards);
