@@ -81,6 +81,10 @@ static const struct run_options found[] = {
     {.seed = 62002005, .mode = RUN_MIXED, .faults = FAULTS_ALL},
     /* shard 0 had lost its power, and knew of an assign that it was done, but of the one before no more */
     {.seed = 71000151, .mode = RUN_SYNC, .faults = FAULTS_ALL},
+    /* an attempt at an assign that had been begun anew was given up, and the first one stayed */
+    {.seed = 91002703, .mode = RUN_SSP, .faults = FAULTS_ALL},
+    /* blocks waited for gradients of data that they had counted */
+    {.seed = 90001902, .mode = RUN_MIXED, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)
