@@ -83,6 +83,8 @@ static const struct run_options found[] = {
     {.seed = 71000151, .mode = RUN_SYNC, .faults = FAULTS_ALL},
     /* an attempt at an assign that had been begun anew was given up, and the first one stayed */
     {.seed = 91002703, .mode = RUN_SSP, .faults = FAULTS_ALL},
+    /* values that were over stayed as saves followed one another, and no assign could begin */
+    {.seed = 111002218, .mode = RUN_SYNC, .faults = FAULTS_ALL},
     /* blocks waited for gradients of data that they had counted */
     {.seed = 90001902, .mode = RUN_MIXED, .faults = FAULTS_ALL},
 };

@@ -35,6 +35,18 @@ save_staged_trust(struct shard *s)
             s->jobs_by_id[id]->assigns.slot[i].durable = true;
 }
 
+/* What is over is in the save's blocks, or was given up: it goes while the save runs, for the next save may begin as
+ * soon as this one ends. */
+static void
+save_staged_leave(struct shard *s, struct assign_slot *slot)
+{
+    if (slot->state != ASSIGN_OVER)
+        return;
+    slot->in_save = true;
+    assign_slot_look(slot);
+    s->assigns_look = true;
+}
+
 void
 save_staged_begin(struct shard *s)
 {
@@ -42,8 +54,12 @@ save_staged_begin(struct shard *s)
 
     save_staged_rewind(x);
     x->logs = s->redo.on && save_staged_any(s) && !MUTATION(STAGED_NOT_LOGGED);
-    if (x->logs)
-        save_staged_trust(s);
+    if (!x->logs)
+        return;
+    save_staged_trust(s);
+    for (uint32_t id = 1; id <= s->jobs_len; id++)
+        for (uint32_t i = 0; s->jobs_by_id[id] != NULL && i < ASSIGN_SLOTS; i++)
+            save_staged_leave(s, &s->jobs_by_id[id]->assigns.slot[i]);
 }
 
 void
@@ -105,7 +121,8 @@ save_staged_next_slot(const struct shard *s, struct save_staged *x)
 {
     for (; x->job <= s->jobs_len; x->job++, x->slot = 0)
         for (; s->jobs_by_id[x->job] != NULL && x->slot < ASSIGN_SLOTS; x->slot++, x->at_var = 0, x->at_block = 0)
-            if (x->at_var < s->jobs_by_id[x->job]->assigns.slot[x->slot].vars_len)
+            if (!s->jobs_by_id[x->job]->assigns.slot[x->slot].in_save &&
+                x->at_var < s->jobs_by_id[x->job]->assigns.slot[x->slot].vars_len)
                 return true;
     return false;
 }

@@ -277,7 +277,7 @@ assign_work_next(struct shard *s, struct job *job, struct assign_slot *slot, uin
     enum assign_went went;
 
     if (slot->state == ASSIGN_OVER) {
-        if (s->save.staged.logs) {
+        if (s->save.staged.logs && !slot->in_save) {
             slot->look = false; /* until the save has logged them */
             return ASSIGN_WENT_ON;
         }

@@ -47,7 +47,7 @@ assigns_move(struct assigns *a, struct assign_slot *slot, enum assign_state stat
     slot->state = state;
     slot->deciding = false;
     slot->done = state == ASSIGN_OVER && was_committed;
-    slot->all_due = false;
+    slot->all_due = slot->in_save = false;
     a->committed = (uint8_t)(state == ASSIGN_COMMITTED ? a->committed | bit : a->committed & ~bit);
     a->done = (uint8_t)(slot->done ? a->done | bit : a->done & ~bit);
     assign_slot_look(slot);

@@ -35,6 +35,7 @@ struct assign_slot {
 
     /* Not in its row. */
     uint64_t until;     /* deciding: all pieces of the redo log before this one must be; 0: those of this record */
+    bool in_save;       /* OVER: since before the instant of the save that runs, which needs nothing of it */
     bool done;          /* OVER: it was committed, */
     uint64_t over_turn; /* and this turn erases nothing: until it is committed, blocks are sent as they were before */
     bool all_due;       /* COMMITTED: the slowest worker has come to its clock */

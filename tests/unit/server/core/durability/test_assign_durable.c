@@ -451,6 +451,38 @@ START_TEST(what_a_block_takes_during_a_save_is_logged_first)
 }
 END_TEST
 
+/* The save that runs has copied all, and ends. */
+static void
+durable_save_ends(void)
+{
+    kit_work(&k);
+    durable_sync();
+    shard_save_next(k.shard, SIZE_MAX, (struct shard_save_block[4]){0}, 4);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE_PASSED, .count = k.save->blocks});
+    ck_assert(k.save_closing);
+    kit_save_ended(&k, 1000, 0, NULL);
+}
+
+/* Others wait for the slot that they are in. */
+START_TEST(values_that_are_over_go_also_when_one_save_follows_another)
+{
+    (void)durable_assign(1, 50, 0);
+    (void)durable_assign(2, 60, 1); /* it waits, so saves log what waits */
+    for (int i = 0; i < 2; i++) {
+        kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
+        kit_turn(&k);
+        if (i == 0)
+            durable_save_ends(); /* the block takes the first meanwhile */
+    }
+    kit_work(&k);
+    ck_assert_uint_eq(assign_kit_staged(&k), 1);
+    disk_save(&disk, &k);
+    durable_lose_power();
+    kit_work(&k);
+    ck_assert(kit_value_four(&k, 2, w, 1) == 50);
+}
+END_TEST
+
 /* ---- First values ---- */
 
 START_TEST(first_values_survive_power_loss)
@@ -532,6 +564,7 @@ make_suite(void)
     tcase_add_checked_fixture(sync, durable_setup_sync, durable_teardown);
     tcase_add_loop_test(sync, a_save_has_values_that_wait, 0, 2);
     tcase_add_test(sync, what_a_block_takes_during_a_save_is_logged_first);
+    tcase_add_test(sync, values_that_are_over_go_also_when_one_save_follows_another);
     suite_add_tcase(s, sync);
     tcase_add_checked_fixture(other, durable_setup_other, durable_teardown);
     tcase_add_loop_test(other, what_is_prepared_survives_power_loss, 0, 2);
