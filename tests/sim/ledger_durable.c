@@ -553,12 +553,20 @@ ledger_is_boot(const struct ledger *l, uint32_t shard, uint64_t boot)
     return l->boot[shard] == boot;
 }
 
+/* It was counted under an assign, and the block went back: nothing shows whether it is in there. */
+static bool
+fate_is_hidden(const struct block_state *b, const struct ledger_push *p)
+{
+    return p != NULL && p->number < b->traces_len && b->traces[p->number].hidden && b->traces[p->number].version == 0;
+}
+
 /* In sync others' durable pushes may have saved a part of it: it still counts as gone. */
 enum ledger_fate
 ledger_fate(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
             size_t n)
 {
     enum ledger_fate fate = LEDGER_UNREPORTED;
+    bool hidden = false;
 
     for (size_t i = 0; i < n; i++) {
         const struct ledger_push *p = push_at(l, task, life, clock, places[i].var);
@@ -568,6 +576,7 @@ ledger_fate(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock
             return LEDGER_GONE;
         if (p != NULL && ledger_block_version_of(b, p->number) != 0)
             fate = LEDGER_KEPT;
+        hidden |= fate_is_hidden(b, p);
     }
-    return fate;
+    return hidden ? LEDGER_UNREPORTED : fate;
 }

@@ -85,6 +85,8 @@ static const struct run_options found[] = {
     {.seed = 91002703, .mode = RUN_SSP, .faults = FAULTS_ALL},
     /* values that were over stayed as saves followed one another, and no assign could begin */
     {.seed = 111002218, .mode = RUN_SYNC, .faults = FAULTS_ALL},
+    /* a part of a push was counted under an assign, and another part was kept: a defect of the ledger */
+    {.seed = 121001697, .mode = RUN_SYNC, .faults = FAULTS_ALL},
     /* blocks waited for gradients of data that they had counted */
     {.seed = 90001902, .mode = RUN_MIXED, .faults = FAULTS_ALL},
 };
