@@ -173,7 +173,7 @@ client_push_encoded_start(ps_client *c, size_t n, ps_var *const vars[], const st
 
     if ((handle = call_begin(c, "push", op, &err, error)) == NULL)
         return err;
-    if ((list = core_vars(c, n, vars, &err, error)) != NULL)
+    if ((list = call_vars(c, n, vars, &err, error)) != NULL)
         err = call_held_started(handle, core_push_encoded(c->core, n, list, &those, options, &handle->core, error), op);
     else
         call_free(handle);

@@ -31,17 +31,15 @@ struct block_head {
     uint64_t clock;   /* sync: the clock that the next update belongs to; other modes: 0 */
     uint32_t var;
     uint32_t block;
-    uint32_t len;    /* weights in this block */
-    uint16_t slots;  /* arrays after the weights */
-    uint16_t format; /* LAYOUT_FORMAT */
-    uint32_t assign; /* number of the newest assign of the job that is in it; 0: none is */
-    uint32_t flags;  /* BLOCK_GIVEN, BLOCK_SUMMED */
-    float rate;      /* of a value that waits (server/core/model/staged.h): the learning rate when it came; else 0 */
-    uint32_t sum;    /* with BLOCK_SUMMED a checksum (value_sum.h); else 0 */
+    uint32_t len;         /* weights in this block */
+    uint16_t slots;       /* arrays after the weights */
+    uint16_t format;      /* LAYOUT_FORMAT */
+    uint64_t assign : 62; /* number of the newest assign of the job that is in it; 0: none is */
+    uint64_t given : 1;   /* a variable whose first values workers give: these have been given */
+    uint64_t summed : 1;  /* in a durable store: sum is a checksum (value_sum.h); else it is 0 */
+    float rate; /* of a value that waits (server/core/model/staged.h): the learning rate when it came; else 0 */
+    uint32_t sum;
 };
-
-#define BLOCK_GIVEN  1u /* a variable whose first values workers give: these have been given */
-#define BLOCK_SUMMED 2u /* in a durable store: sum is a checksum */
 
 static_assert(sizeof(struct block_head) == 48, "weights must start on a 64-byte boundary");
 

@@ -43,7 +43,7 @@
 #define WIRE_ADDRESS_MAX     63           /* bytes of a member's address */
 #define WIRE_HOST_MAX        127          /* bytes of the name of a member's machine */
 #define WIRE_ERROR_TEXT_MAX  2048         /* bytes of a sentence */
-#define WIRE_ASSIGN_MAX      UINT32_MAX /* number of an assign: what a block keeps of it */
+#define WIRE_ASSIGN_MAX      ((1ull << 62) - 1) /* number of an assign: what a block keeps of it (layout.h) */
 
 /* A pong is the ping that it answers. */
 #define psd__pong__descriptor psd__ping__descriptor

@@ -82,7 +82,7 @@ rebuild_holds(const struct durable_rebuild *r, const struct store_key *key, stru
 
     if (!layout_is_value_size(value.len))
         return false;
-    return (head->flags & BLOCK_SUMMED) != 0 ? value_sum_holds(key, value) : !r->d->manifest.sums;
+    return head->summed ? value_sum_holds(key, value) : !r->d->manifest.sums;
 }
 
 /* The other generation's value holds, and is the same. */
@@ -91,7 +91,7 @@ rebuild_is_same(const struct durable_rebuild *r, struct span damaged, struct spa
 {
     const struct block_head *x = damaged.data, *y = other.data;
 
-    if (!layout_is_value_size(damaged.len) || damaged.len != other.len || (y->flags & BLOCK_SUMMED) == 0)
+    if (!layout_is_value_size(damaged.len) || damaged.len != other.len || !y->summed)
         return false;
     return x->sum == y->sum ||
            (r->d->staged_boot == r->d->manifest.boot && x->version == y->version && x->clock == y->clock);
@@ -132,7 +132,7 @@ rebuild_put(struct durable_rebuild *r, const struct store_key *key, struct span 
     memcpy(place, value.data, value.len);
     head = place;
     r->blocks_sum += head->sum;
-    head->flags &= ~BLOCK_SUMMED;
+    head->summed = 0;
     head->sum = 0;
     r->blocks++;
     return PS_OK;

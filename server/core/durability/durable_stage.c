@@ -27,7 +27,7 @@ is_same(struct span there, struct span value)
 {
     const struct block_head *x = there.data, *y = value.data;
 
-    return there.len == value.len && x->version == y->version && x->clock == y->clock && (x->flags & BLOCK_SUMMED) != 0;
+    return there.len == value.len && x->version == y->version && x->clock == y->clock && x->summed;
 }
 
 static void
@@ -67,7 +67,7 @@ stage_anew(struct durable *d, const struct store_key *to, struct span value, siz
 
     if (err != PS_OK)
         return err;
-    ((struct block_head *)place)->flags |= BLOCK_SUMMED;
+    ((struct block_head *)place)->summed = 1;
     value_sum_put(to, place, value.len);
     durable_staged(d, (struct span){place, value.len});
     *written = value.len;
@@ -94,7 +94,7 @@ stage_sum_of_live(const struct store_key *to, struct span value)
     struct block_head head;
 
     memcpy(&head, value.data, sizeof head);
-    head.flags |= BLOCK_SUMMED;
+    head.summed = 1;
     return value_sum_parts(to, &head, value);
 }
 

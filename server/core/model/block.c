@@ -194,7 +194,7 @@ load_head(struct block *b, const struct block_head *head, uint8_t generation)
     b->version = head->version;
     b->clock = head->clock;
     b->generation = generation;
-    b->given = (head->flags & BLOCK_GIVEN) != 0;
+    b->given = head->given;
     b->assign = head->assign;
 }
 

@@ -27,7 +27,7 @@ struct block {
     bool left;                   /* an older value is under the other key (save.h) */
     bool loaded;                 /* it was in the store at the start */
     bool calm;                   /* its last update left it OPTIMIZER_CALM; false: not known */
-    bool given;                  /* its first values were given: BLOCK_GIVEN */
+    bool given;                  /* its first values were given */
     uint8_t staged;              /* slots of its job's assigns that have a value for it in the store (staged.h) */
     uint64_t assign;             /* number of the newest that it has taken; it takes them in their order */
 };

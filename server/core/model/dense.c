@@ -284,7 +284,7 @@ dense_assign(const struct block_ref *ref, const struct block_head *waited, bool 
     head->version = ref->block->version;
     head->clock = ref->block->clock;
     head->assign = waited->version;
-    head->flags |= BLOCK_GIVEN;
+    head->given = 1;
 }
 
 static void
@@ -324,7 +324,7 @@ dense_restore(const struct block_ref *ref, struct shard_restore *from, size_t va
     struct block_head head = dense_head(ref);
     enum ps_err err;
 
-    head.flags = BLOCK_GIVEN;
+    head.given = 1;
     if ((err = from->counts(from, variable, ref->number, &head.version, &head.clock, e)) != PS_OK)
         return err;
     memset(value, 0, ref->size);

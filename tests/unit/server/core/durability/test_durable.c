@@ -836,7 +836,7 @@ unsum_store(void)
     for (size_t i = 0; i < x.len; i++) {
         struct block_head *head = (void *)(uintptr_t)x.bytes[i].data;
 
-        head->flags &= ~BLOCK_SUMMED;
+        head->summed = 0;
         head->sum = 0;
     }
     row.format = DURABLE_FORMAT;
