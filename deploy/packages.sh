@@ -20,8 +20,10 @@ export PACKAGES_RUN=(libuv1 libprotobuf-c1 liblmdb0 libopenblas0-pthread libjans
 export PACKAGES_DEBS=(build-essential debhelper)
 
 # To run the tests as well: Check, the second compiler with its sanitizers' runtime, C++ for the public header, what judges
-# layout and manual pages, the programs that tests call, and what parses shell, by which a test finds those.
-export PACKAGES_TESTS=(check clang clang-format libclang-rt-dev g++ groff-base iproute2 openssl procps python3 shfmt valgrind)
+# layout and manual pages, the programs that tests call, what parses shell, by which a test finds those,
+# and what the package for Python is made with and tested with.
+export PACKAGES_TESTS=(check clang clang-format libclang-rt-dev g++ groff-base iproute2 openssl procps python3
+  python3-cffi python3-numpy python3-pytest shfmt valgrind)
 
 packages_say() { printf '%s\n' "$*" >&2; }
 

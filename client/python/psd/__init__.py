@@ -1,0 +1,25 @@
+"""psd from Python: train on a parameter server, or all-reduce between workers.
+
+    import psd
+
+    with psd.connect() as c:                                   # psrun sets the environment; or psd.connect("host:port,host:port")
+        w = c.variable("w", (64, 10), init="glorot_uniform", optimizer="adam:learning_rate=3e-4")
+        while c.clock < 500:
+            weights = w.pull()                                 # numpy, float32
+            w.push(gradient_of(weights))
+            c.tick()
+
+Arrays are passed without a copy: whatever has the buffer protocol or DLPack in the CPU's memory, contiguous float32. Errors are
+psd.Error by their codes, and TimeoutError, ConnectionError, ValueError and others where these fit. Ctrl-C ends every wait.
+After fork() a child opens its own: what its parent opened raises psd.Forked there.
+"""
+
+from . import _errors
+from ._errors import *  # noqa: F401,F403: its __all__
+from ._library import VERSION as __version__
+from .client import Client, Cursor, connect
+from .cluster import Cluster
+from .operation import Operation
+from .variable import Variable
+
+__all__ = ["Client", "Cluster", "Cursor", "Operation", "Variable", "__version__", "connect", *_errors.__all__]
