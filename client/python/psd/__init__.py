@@ -19,7 +19,8 @@ from ._errors import *  # noqa: F401,F403: its __all__
 from ._library import VERSION as __version__
 from .client import Client, Cursor, connect
 from .cluster import Cluster
-from .operation import Operation
+from .group import Group
+from .started import Operation, Work
 from .variable import Variable
 
-__all__ = ["Client", "Cluster", "Cursor", "Operation", "Variable", "__version__", "connect", *_errors.__all__]
+__all__ = ["Client", "Cluster", "Cursor", "Group", "Operation", "Variable", "Work", "__version__", "connect", *_errors.__all__]

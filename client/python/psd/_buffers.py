@@ -137,15 +137,29 @@ def floats(what: str, obj: Any, shape: Sequence[int], writable: bool = False) ->
     return found
 
 
-def empty(shape: Sequence[int]) -> Any:
-    """New float32: a numpy array where numpy is installed, else a memoryview of that shape."""
+_FORMATS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q"}
+
+
+def empty(shape: Sequence[int], dtype: str = "float32") -> Any:
+    """New elements: a numpy array where numpy is installed, else a memoryview of that shape."""
     numpy = _numpy()
-    if numpy is not None:
-        return numpy.empty(shape, dtype="float32")
+    if numpy is not None and dtype != "bfloat16":
+        return numpy.empty(shape, dtype=dtype)
+    if dtype not in _FORMATS:
+        raise TypeError("a new array of %s cannot be made here: give out" % dtype)
     count = 1
     for extent in shape:
         count *= extent
-    return memoryview(bytearray(4 * count)).cast("f", list(shape))
+    memory = bytearray(ctypes_size(dtype) * count)
+    return memoryview(memory).cast(_FORMATS[dtype], list(shape)) if count else memoryview(memory).cast(_FORMATS[dtype])
+
+
+def elements(what: str, obj: Any, writable: bool = False) -> Buffer:
+    """A buffer of a type that groups know."""
+    found = buffer(what, obj, writable)
+    if found.dtype not in DTYPES:
+        raise TypeError("%s: its elements are %s, and groups know %s" % (what, found.dtype, ", ".join(DTYPES)))
+    return found
 
 
 _numpy_module: Optional[Any] = None

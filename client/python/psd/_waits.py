@@ -7,9 +7,10 @@ it does not, the wait goes on, as Python's own do (PEP 475). Other threads, whic
 """
 
 import _thread
+import contextlib
 import threading
 import time
-from typing import Callable, List
+from typing import Callable, Iterator, List
 
 from ._library import lib
 
@@ -64,14 +65,21 @@ def _end(values: List[int], failures: List[BaseException]) -> None:
 
 
 def _interrupt_until(ended: Callable[[], bool]) -> None:
-    global _interrupts
     never = _thread.allocate_lock()
     never.acquire()
+    with interrupted():
+        while not ended():
+            never.acquire(True, _LOOK_S)
+
+
+@contextlib.contextmanager
+def interrupted() -> Iterator[None]:
+    """While nothing waits in this process. Waits of other threads begin again when it is over."""
+    global _interrupts
     with _interrupting:
         lib.ps_interrupt()
         try:
-            while not ended():
-                never.acquire(True, _LOOK_S)
+            yield
         finally:
             lib.ps_interrupt_clear()
             _interrupts += 1

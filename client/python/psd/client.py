@@ -12,7 +12,7 @@ from ._handle import Handle
 from ._library import ffi, lib
 from ._text import Strings, constant, milliseconds, parameters
 from .cluster import Cluster, cluster_of
-from .operation import Operation
+from .started import Operation
 from .variable import Variable, fill_init
 
 Variables = Union[Variable, Sequence[Variable]]
@@ -249,7 +249,7 @@ class Client:
         try:
             return operation._start(start, *arguments).wait(timeout)
         finally:
-            operation.free_now()
+            operation._free()
 
     def _pull(self, variables: Variables, out: Any, newer_than: int, only_changed: bool, now: bool) -> Tuple[Any, Tuple[Any, ...]]:
         if out is None and (newer_than or only_changed):

@@ -7,7 +7,7 @@ from ._text import constant, parameters
 
 if TYPE_CHECKING:
     from .client import Client
-    from .operation import Operation
+    from .started import Operation
 
 _PARAMETERS: Dict[str, Tuple[str, ...]] = {
     "constant": ("value",),
