@@ -14,6 +14,9 @@ psd.Error by their codes, and TimeoutError, ConnectionError, ValueError and othe
 After fork() a child opens its own: what its parent opened raises psd.Forked there.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from . import _errors
 from ._errors import *  # noqa: F401,F403: its __all__
 from ._library import VERSION as __version__
@@ -23,4 +26,16 @@ from .group import Group
 from .started import Operation, Work
 from .variable import Variable
 
-__all__ = ["Client", "Cluster", "Cursor", "Group", "Operation", "Variable", "Work", "__version__", "connect", *_errors.__all__]
+if TYPE_CHECKING:
+    from ._launch import WorkerFailed, launch
+
+__all__ = ["Client", "Cluster", "Cursor", "Group", "Operation", "Variable", "Work", "WorkerFailed", "__version__", "connect", "launch", *_errors.__all__]
+
+
+def __getattr__(name: str) -> Any:
+    """What is imported when it is asked for: psd.admin, psd.doctor, and what starts processes."""
+    if name in ("admin", "doctor"):
+        return importlib.import_module("." + name, __name__)
+    if name in ("WorkerFailed", "launch"):
+        return getattr(importlib.import_module("._launch", __name__), name)
+    raise AttributeError("module 'psd' has no attribute %r" % name)

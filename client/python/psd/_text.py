@@ -14,6 +14,7 @@ _KINDS = {
     "init": ("enum ps_init_kind", "PS_INIT_"),
     "reduce": ("enum ps_reduce", "PS_"),
     "algorithm": ("enum ps_algorithm", "PS_ALGORITHM_"),
+    "query": ("enum ps_query", "PS_QUERY_"),
     "role": ("enum ps_role", "PS_ROLE_"),
 }
 

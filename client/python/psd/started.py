@@ -1,6 +1,5 @@
 """What was started and is waited for later: a client's pulls, pushes, ticks and barriers, and a group's collectives."""
 
-import asyncio
 from typing import Any, Callable, Generator, Generic, Optional, TypeVar
 
 from . import _waits
@@ -82,6 +81,8 @@ class Started(Generic[T]):
         return self._poll().__await__()
 
     async def _poll(self) -> T:
+        import asyncio  # which is there already: a coroutine waits
+
         pause = 0.0
         while not self.done():
             await asyncio.sleep(pause)
