@@ -19,7 +19,7 @@ def address(found):
 def test_an_array_of_numpy_is_passed_where_it_lies(dtype, shape):
     a = numpy.zeros(shape, dtype)
     found = _buffers.buffer("a", a, writable=True)
-    assert (address(found), found.count, found.dtype, found.shape) == (a.ctypes.data, a.size, dtype, shape)
+    assert (address(found), found.elements, found.dtype, found.shape) == (a.ctypes.data, a.size, dtype, shape)
 
 
 def test_so_are_those_of_array_ctypes_and_memoryview():
@@ -47,7 +47,7 @@ class Lent:
 def test_so_is_what_has_dlpack_alone():
     a = numpy.arange(12, dtype="float32").reshape(3, 4)
     found = _buffers.buffer("a", Lent(a[1:]))
-    assert (address(found), found.count, found.dtype, found.shape) == (a[1:].ctypes.data, 8, "float32", (2, 4))
+    assert (address(found), found.elements, found.dtype, found.shape) == (a[1:].ctypes.data, 8, "float32", (2, 4))
 
 
 def test_dlpack_of_a_device_is_refused_with_what_to_do():
@@ -58,7 +58,7 @@ def test_dlpack_of_a_device_is_refused_with_what_to_do():
 def test_dlpack_with_strides_is_refused_with_what_to_do():
     with pytest.raises(TypeError, match=r"contiguous\(\)"):
         _buffers.buffer("a", Lent(numpy.zeros((3, 4), "f").T))
-    assert _buffers.buffer("a", Lent(numpy.zeros((1, 4), "f").T)).count == 4  # strides of one element mean nothing
+    assert _buffers.buffer("a", Lent(numpy.zeros((1, 4), "f").T)).elements == 4  # strides of one element mean nothing
 
 
 def test_the_memory_of_a_buffer_outlives_the_array():
@@ -97,7 +97,7 @@ def test_bytes_are_no_floats():
 def test_read_only_memory_is_read_and_not_written():
     a = numpy.zeros(3, "f")
     a.flags.writeable = False
-    assert _buffers.floats("w", a, (3,)).count == 3
+    assert _buffers.floats("w", a, (3,)).elements == 3
     with pytest.raises(TypeError, match="may not be written to"):
         _buffers.floats("w", a, (3,), writable=True)
 
@@ -110,17 +110,17 @@ def test_another_shape_is_a_shape_error(shape):
 
 
 def test_a_flat_array_of_as_many_elements_is_taken():
-    assert _buffers.floats("w", array.array("f", range(6)), (2, 3)).count == 6
+    assert _buffers.floats("w", array.array("f", range(6)), (2, 3)).elements == 6
 
 
 def test_an_empty_array_has_no_elements():
     for empty in (numpy.zeros((0,), "f"), numpy.zeros((3, 0), "f"), Lent(numpy.zeros((0, 2), "f"))):
-        assert _buffers.buffer("a", empty).count == 0
+        assert _buffers.buffer("a", empty).elements == 0
 
 
 def test_without_numpy_new_values_are_a_memoryview(monkeypatch):
     monkeypatch.setattr(_buffers, "_numpy", lambda: None)
     a = _buffers.empty((2, 3))
     assert isinstance(a, memoryview) and a.shape == (2, 3) and a.format == "f"
-    assert _buffers.floats("a", a, (2, 3), writable=True).count == 6
-    assert _buffers.floats("a", _buffers.empty(()), (), writable=True).count == 1
+    assert _buffers.floats("a", a, (2, 3), writable=True).elements == 6
+    assert _buffers.floats("a", _buffers.empty(()), (), writable=True).elements == 1

@@ -10,7 +10,16 @@ from psd._library import PS_COMPRESS_FRACTION, ffi, lib
 ROOT = os.environ["PSD_SOURCE_DIR"]
 FOLDERS = [os.path.join(ROOT, side, "include", "psclient") for side in ("client", "common")]
 HEADERS = sorted(name for folder in FOLDERS for name in os.listdir(folder) if name.endswith(".h"))
-STRUCTS = ["struct " + name for name in ffi.list_types()[1] if ffi.typeof("struct " + name).fields]
+
+
+def is_complete(name):
+    try:
+        return ffi.sizeof(name) > 0
+    except ffi.error:
+        return False  # opaque: to ask such a one for its fields ends the process with cffi 2.1
+
+
+STRUCTS = ["struct " + name for name in ffi.list_types()[1] if is_complete("struct " + name)]
 FUNCTIONS = [name for name in dir(lib) if name.startswith("ps_")]
 CONSTANTS = [name for name in dir(lib) if name.startswith("PS_")]
 

@@ -7,6 +7,7 @@ says how to make it.
 """
 
 import ctypes
+import math
 import sys
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
@@ -21,13 +22,15 @@ _NAMES = {"e": "float16", "f": "float32", "d": "float64", "g": "longdouble", "b"
           "n": "int64", "N": "uint64"}
 DTYPES = {"float32": lib.PS_F32, "float64": lib.PS_F64, "float16": lib.PS_F16, "bfloat16": lib.PS_BF16, "int32": lib.PS_I32,
           "int64": lib.PS_I64}
+SIZES = {name: lib.ps_dtype_size(number) for name, number in DTYPES.items()}
+_ADDRESS, _BYTES = ffi.typeof("uintptr_t"), ffi.typeof("char[]")
 
 
 class Buffer(NamedTuple):
     """A pointer, the number of elements behind it, their type and shape, and what keeps all that alive."""
 
     pointer: Any
-    count: int
+    elements: int
     dtype: str
     shape: Tuple[int, ...]
     keep: Any
@@ -46,8 +49,8 @@ def type_name(format: str, itemsize: int) -> str:
 
 
 def _of_view(what: str, obj: Any, view: memoryview, writable: bool) -> Buffer:
-    dtype = type_name(view.format, view.itemsize)
-    if view.format[:1] in _OTHER and view.format[:1]:
+    dtype = "float32" if view.format == "f" else type_name(view.format, view.itemsize)
+    if view.format[0] in _OTHER:
         raise TypeError("%s: its bytes are in the order of another machine; give a.astype(%r), a copy" % (what, dtype))
     if not view.c_contiguous:
         raise TypeError("%s: its elements do not lie one behind the other; give numpy.ascontiguousarray(a), a copy, "
@@ -55,7 +58,7 @@ def _of_view(what: str, obj: Any, view: memoryview, writable: bool) -> Buffer:
     if writable and view.readonly:
         raise TypeError("%s: it may not be written to; give a.copy(), or an array of your own" % what)
     shape = tuple(view.shape or ())
-    pointer = ffi.from_buffer("char[]", view, require_writable=writable) if view.nbytes else ffi.new("char[16]")
+    pointer = ffi.from_buffer(_BYTES, view, require_writable=writable) if view.nbytes else ffi.new("char[16]")
     return Buffer(pointer, view.nbytes // view.itemsize, dtype, shape, (obj, pointer))
 
 
@@ -71,9 +74,9 @@ _DL_TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "boo
 
 
 def _dl_contiguous(t: _DLTensor) -> bool:
-    if not t.strides:
-        return True
     expected = 1
+    if not t.strides or 0 in t.shape[0:t.ndim]:
+        return True
     for i in reversed(range(t.ndim)):
         if t.shape[i] != 1 and t.strides[i] != expected:
             return False
@@ -96,9 +99,7 @@ def _of_dlpack(what: str, obj: Any, writable: bool) -> Buffer:
     dtype = "bool" if t.code == 6 else "%s%d" % (_DL_TYPES.get(t.code, "type %d of " % t.code), t.bits)
     if not _dl_contiguous(t):
         raise TypeError("%s: its elements do not lie one behind the other; give a.contiguous(), a copy" % what)
-    count = 1
-    for extent in shape:
-        count *= extent
+    count = math.prod(shape)
     pointer = ffi.cast("char *", (t.data or 0) + t.byte_offset) if count else ffi.new("char[16]")
     return Buffer(pointer, count, dtype, shape, (obj, capsule, pointer))
 
@@ -112,27 +113,18 @@ def buffer(what: str, obj: Any, writable: bool = False) -> Buffer:
             raise TypeError("%s: expected an array (buffer protocol or DLPack), got %s" % (what, type(obj).__name__)) from None
         view = None
     found = _of_dlpack(what, obj, writable) if view is None else _of_view(what, obj, view, writable)
-    size = ctypes_size(found.dtype)
-    if size and int(ffi.cast("uintptr_t", found.pointer)) % size:
+    size = SIZES.get(found.dtype)
+    if size and int(ffi.cast(_ADDRESS, found.pointer)) % size:
         raise TypeError("%s: its address is not a multiple of its elements' %d bytes; give a.copy()" % (what, size))
     return found
 
 
-def ctypes_size(dtype: str) -> int:
-    """Bytes of an element of a type that libpsclient knows; 0 for others."""
-    number = DTYPES.get(dtype)
-    return 0 if number is None else lib.ps_dtype_size(number)
-
-
-def floats(what: str, obj: Any, shape: Sequence[int], writable: bool = False) -> Buffer:
+def floats(what: str, obj: Any, shape: Tuple[int, ...], writable: bool = False) -> Buffer:
     """A buffer of float32 of a variable's shape, or flat with as many elements."""
     found = buffer(what, obj, writable)
     if found.dtype != "float32":
         raise TypeError("%s: its elements are %s, and variables are float32; give a.astype('float32'), a copy" % (what, found.dtype))
-    count = 1
-    for extent in shape:
-        count *= extent
-    if found.shape != tuple(shape) and found.shape != (count,):
+    if found.shape != shape and found.shape != (math.prod(shape),):
         raise ShapeError("%s: its shape is %s, and the variable's %s" % (what, found.shape, tuple(shape)))
     return found
 
@@ -147,14 +139,12 @@ def empty(shape: Sequence[int], dtype: str = "float32") -> Any:
         return numpy.empty(shape, dtype=dtype)
     if dtype not in _FORMATS:
         raise TypeError("a new array of %s cannot be made here: give out" % dtype)
-    count = 1
-    for extent in shape:
-        count *= extent
-    memory = bytearray(ctypes_size(dtype) * count)
-    return memoryview(memory).cast(_FORMATS[dtype], list(shape)) if count else memoryview(memory).cast(_FORMATS[dtype])
+    count = math.prod(shape)
+    flat: Any = memoryview(bytearray(SIZES[dtype] * count))
+    return flat.cast(_FORMATS[dtype], list(shape)) if count else flat.cast(_FORMATS[dtype])
 
 
-def elements(what: str, obj: Any, writable: bool = False) -> Buffer:
+def elements_of(what: str, obj: Any, writable: bool = False) -> Buffer:
     """A buffer of a type that groups know."""
     found = buffer(what, obj, writable)
     if found.dtype not in DTYPES:

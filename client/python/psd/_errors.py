@@ -12,7 +12,7 @@ True
 'TIMEOUT: waited 500 ms for values (shard 1 at 127.0.0.1:4000)'
 """
 
-from typing import Dict, Optional, Type
+from typing import Any, Dict, Optional, Tuple, Type
 
 from ._library import ffi, lib
 
@@ -31,7 +31,7 @@ class Error(Exception):
         end = " (%s)" % self.peer if self.peer and self.peer not in self.text else ""
         return self.text + end if self.code == "OK" else "%s: %s%s" % (self.code, self.text, end)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return type(self), (self.text, self.peer)
 
 
@@ -275,13 +275,13 @@ _BY_CODE: Dict[int, Type[Error]] = {getattr(lib, "PS_ERR_" + one.code): one for 
 NOT_COUNTED = (lib.PS_ERR_STALE, lib.PS_ERR_LATE)
 
 
-def error_of(error) -> Error:
+def error_of(error: Any) -> Error:
     """A struct ps_error * as an exception, which is not raised. An event without an error is psd.Error itself."""
     text, peer = (ffi.string(part).decode("utf-8", "replace") for part in (error.text, error.peer))
     return _BY_CODE.get(error.code, Error)(text, peer)
 
 
-def check(code: int, error) -> None:
+def check(code: int, error: Any) -> None:
     """Raise what a call ended with, unless that is PS_OK."""
     if code:
         raise error_of(error)

@@ -8,9 +8,13 @@ import glob
 import os
 import shutil
 import sys
-from typing import Iterator, Optional
+from typing import Any, Iterator, Optional, Tuple
 
-from ._definitions import PS_COMPRESS_FRACTION, VERSION, ffi
+from . import _definitions
+
+ffi: Any = _definitions.ffi
+PS_COMPRESS_FRACTION: float = _definitions.PS_COMPRESS_FRACTION
+VERSION: str = _definitions.VERSION
 
 __all__ = ["PS_COMPRESS_FRACTION", "VERSION", "ffi", "lib", "path", "program"]
 
@@ -25,14 +29,14 @@ def _candidates() -> Iterator[str]:
         yield named
         return
     site = os.path.dirname(HERE)
-    for folder in (os.path.join(site, "psd.libs"), os.path.join(site, ".psd.mesonpy.libs")):
-        yield from sorted(glob.glob(os.path.join(glob.escape(folder), "libpsclient*.so*")))
+    for folder in (".psd_*.mesonpy.libs", "psd_*.libs"):  # as the wheel is built, and as auditwheel repairs it
+        yield from sorted(glob.glob(os.path.join(glob.escape(site), folder, "libpsclient*.so*")))
     if os.path.exists(os.path.join(BUILD, NAME)):
         yield os.path.join(BUILD, NAME)
     yield NAME
 
 
-def _load():
+def _load() -> Tuple[str, Any]:
     tried = []
     for candidate in _candidates():
         try:

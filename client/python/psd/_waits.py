@@ -8,9 +8,10 @@ it does not, the wait goes on, as Python's own do (PEP 475). Other threads, whic
 
 import _thread
 import contextlib
+import os
 import threading
 import time
-from typing import Callable, Iterator, List
+from typing import Callable, Iterator, List, Optional
 
 from ._library import lib
 
@@ -22,8 +23,18 @@ _interrupts = 0  # how often the waits of this process were ended
 _interrupting = threading.Lock()  # held while they are
 
 
+def _find_main_thread() -> None:
+    global _main_thread
+    _main_thread = threading.main_thread().ident
+
+
+os.register_at_fork(after_in_child=_find_main_thread)
+_main_thread: Optional[int] = None
+_find_main_thread()
+
+
 def in_main_thread() -> bool:
-    return threading.get_ident() == threading.main_thread().ident
+    return _thread.get_ident() == _main_thread
 
 
 def apart(call: Callable[[], int]) -> int:

@@ -16,6 +16,7 @@ from .started import Operation
 from .variable import Variable, fill_init
 
 Variables = Union[Variable, Sequence[Variable]]
+_VARIABLES, _FLOATS, _FLOAT = ffi.typeof("ps_var *[]"), ffi.typeof("float *[]"), ffi.typeof("float *")
 _open: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
 
@@ -149,7 +150,7 @@ class Client:
         out = ffi.new("ps_var **")
         operation: Operation[Variable] = Operation(self, "declaration of " + name, (strings, spec, out),
                                                    lambda _: self._known(out[0]))
-        return self._finish(operation, timeout, lib.ps_client_declare_start, spec, out)
+        return operation._run(timeout, lib.ps_client_declare_start, spec, out)
 
     def attach(self, name: str) -> Variable:
         """A variable that some worker has declared. psd.NotFound (LookupError) where nobody has."""
@@ -176,7 +177,7 @@ class Client:
         psd.LeaseLapsed).
         """
         operation, arguments = self._pull(variables, out, newer_than, only_changed, now)
-        return self._finish(operation, timeout, lib.ps_client_pull_start, *arguments)
+        return operation._run(timeout, lib.ps_client_pull_start, *arguments)
 
     def pull_start(self, variables: Variables, out: Any = None, *, newer_than: int = 0, only_changed: bool = False,
                    now: bool = False) -> Operation[Any]:
@@ -196,7 +197,7 @@ class Client:
         step), psd.UnknownOutcome, psd.NotDurable, psd.Full, TypeError for an array that would have to be copied.
         """
         operation, arguments = self._push(variables, gradients, durable, norm, cursor, compress, False)
-        return self._finish(operation, timeout, lib.ps_client_push_start, *arguments)
+        return operation._run(timeout, lib.ps_client_push_start, *arguments)
 
     def push_start(self, variables: Variables, gradients: Any, *, durable: bool = False, norm: float = 0.0,
                    cursor: Optional[Tuple[int, int]] = None, compress: Optional[str] = None,
@@ -211,7 +212,7 @@ class Client:
         """Apply gradients and get the values after them in one round trip: as push() and pull(). psd.Stale and psd.Late are
         raised where a push was dropped."""
         operation, arguments = self._push_pull(variables, gradients, out, durable, norm, cursor, compress)
-        return self._finish(operation, timeout, lib.ps_client_push_pull_start, *arguments)
+        return operation._run(timeout, lib.ps_client_push_pull_start, *arguments)
 
     def push_pull_start(self, variables: Variables, gradients: Any, out: Any = None, *, durable: bool = False,
                         norm: float = 0.0, cursor: Optional[Tuple[int, int]] = None,
@@ -222,7 +223,7 @@ class Client:
 
     def tick(self, *, timeout: Optional[float] = None) -> None:
         """This worker finished a step: its clock rises by one. After psd.Timeout it has risen nevertheless: do not call again."""
-        self._finish(Operation(self, "tick", None, lambda _: None), timeout, lib.ps_client_tick_start)
+        Operation(self, "tick", None, lambda _: None)._run(timeout, lib.ps_client_tick_start)
 
     def tick_start(self) -> Operation[None]:
         """Start a tick: the clock rises at once."""
@@ -232,7 +233,7 @@ class Client:
         """Wait until every worker of the job that is not lost or finished has come to the barrier of this name. psd.Timeout names
         who has not; a second call enters it again."""
         text = Strings()(name, "name")
-        self._finish(Operation(self, "barrier " + name, text, lambda _: None), timeout, lib.ps_client_barrier_start, text)
+        Operation(self, "barrier " + name, text, lambda _: None)._run(timeout, lib.ps_client_barrier_start, text)
 
     def barrier_start(self, name: str) -> Operation[None]:
         """Enter a barrier."""
@@ -243,13 +244,6 @@ class Client:
         """Send what is held: started pushes and pulls of a few bytes, where the program computes for long before it waits."""
         with self._handle as pointer:
             lib.ps_client_flush(pointer)
-
-    def _finish(self, operation: "Operation[Any]", timeout: Optional[float], start: Callable[..., int], *arguments: Any) -> Any:
-        milliseconds("timeout", timeout, 0)  # what is not valid is said before anything is started
-        try:
-            return operation._start(start, *arguments).wait(timeout)
-        finally:
-            operation._free()
 
     def _pull(self, variables: Variables, out: Any, newer_than: int, only_changed: bool, now: bool) -> Tuple[Any, Tuple[Any, ...]]:
         if out is None and (newer_than or only_changed):
@@ -289,7 +283,7 @@ class Client:
                 raise TypeError("expected a psd.Variable, got %s" % type(one).__name__)
             if one.client is not self:
                 raise ValueError("variable %r is of another client, %r" % (one.name, one.client))
-        return variables, len(several), ffi.new("ps_var *[]", [one._pointer for one in several])
+        return variables, len(several), ffi.new(_VARIABLES, [one._pointer for one in several])
 
     # ---- what it knows, and says ----
 
@@ -470,7 +464,7 @@ def _inputs(variables: Variables, gradients: Any) -> Tuple[Any, Any]:
         gradients = list(gradients)
         _same_length(variables, gradients, "gradients")
         kept = [_buffers.floats("gradient of " + v.name, g, v.shape) for v, g in zip(variables, gradients)]
-    return ffi.new("float *[]", [ffi.cast("float *", one.pointer) for one in kept]), kept
+    return _pointers_of(kept), kept
 
 
 def _outputs(variables: Variables, out: Any) -> Tuple[Any, Any, Any]:
@@ -482,7 +476,11 @@ def _outputs(variables: Variables, out: Any) -> Tuple[Any, Any, Any]:
         result = [_buffers.empty(v.shape) for v in variables] if out is None else list(out)
         _same_length(variables, result, "out")
         kept = [_buffers.floats("out of " + v.name, o, v.shape, writable=True) for v, o in zip(variables, result)]
-    return result, ffi.new("float *[]", [ffi.cast("float *", one.pointer) for one in kept]), kept
+    return result, _pointers_of(kept), kept
+
+
+def _pointers_of(buffers: Sequence[_buffers.Buffer]) -> Any:
+    return ffi.new(_FLOATS, [ffi.cast(_FLOAT, one.pointer) for one in buffers])
 
 
 def _same_length(variables: Sequence[Variable], arrays: Sequence[Any], what: str) -> None:

@@ -23,7 +23,7 @@ SHM_BYTES_MIN = 64 << 20
 
 
 def _versions() -> List[Finding]:
-    found = [(True, "psd", "%s, %s" % (__version__, _library.path)), (True, "Python", "%s, %s" % (platform.python_version(), sys.executable))]
+    found = [(True, "package", "%s, %s" % (__version__, _library.path)), (True, "Python", "%s, %s" % (platform.python_version(), sys.executable))]
     for name in ("cffi", "numpy", "torch", "jax"):
         if importlib.util.find_spec(name) is not None:
             try:

@@ -187,48 +187,48 @@ class Group:
     def _all_reduce(self, array: Any, out: Any, reduce: str) -> Tuple[Any, ...]:
         of, to = self._pair(array, out)
         return (Work(self, "all-reduce", (of, to), lambda _: array if out is None else out), lib.ps_group_all_reduce, of.pointer,
-                to.pointer, of.count, _buffers.DTYPES[of.dtype], constant("reduce", reduce))
+                to.pointer, of.elements, _buffers.DTYPES[of.dtype], constant("reduce", reduce))
 
     def _reduce_scatter(self, array: Any, out: Any, reduce: str) -> Tuple[Any, ...]:
-        of = _buffers.elements("array", array)
-        part = self.part(of.count)
+        of = _buffers.elements_of("array", array)
+        part = self.part(of.elements)
         result = _buffers.empty((part.stop - part.start,), of.dtype) if out is None else out
         to = _like("out", result, of.dtype, part.stop - part.start, writable=True)
         return (Work(self, "reduce-scatter", (of, to), lambda _: result), lib.ps_group_reduce_scatter, of.pointer, to.pointer,
-                of.count, _buffers.DTYPES[of.dtype], constant("reduce", reduce))
+                of.elements, _buffers.DTYPES[of.dtype], constant("reduce", reduce))
 
     def _all_gather(self, array: Any, out: Any) -> Tuple[Any, ...]:
-        of = _buffers.elements("array", array)
+        of = _buffers.elements_of("array", array)
         result = _buffers.empty((self.size, *of.shape), of.dtype) if out is None else out
-        to = _buffers.elements("out", result, writable=True)
-        part = self.part(to.count)
-        if (of.dtype, of.count) != (to.dtype, part.stop - part.start):
+        to = _buffers.elements_of("out", result, writable=True)
+        part = self.part(to.elements)
+        if (of.dtype, of.elements) != (to.dtype, part.stop - part.start):
             raise ShapeError("all-gather: array has %d elements of %s, and this rank's part of out is %d of %s"
-                             % (of.count, of.dtype, part.stop - part.start, to.dtype))
-        return (Work(self, "all-gather", (of, to), lambda _: result), lib.ps_group_all_gather, of.pointer, to.pointer, to.count,
+                             % (of.elements, of.dtype, part.stop - part.start, to.dtype))
+        return (Work(self, "all-gather", (of, to), lambda _: result), lib.ps_group_all_gather, of.pointer, to.pointer, to.elements,
                 _buffers.DTYPES[of.dtype])
 
     def _broadcast(self, array: Any, root: int) -> Tuple[Any, ...]:
-        of = _buffers.elements("array", array, writable=self.rank != root)
-        return (Work(self, "broadcast", of, lambda _: array), lib.ps_group_broadcast, of.pointer, of.count,
+        of = _buffers.elements_of("array", array, writable=self.rank != root)
+        return (Work(self, "broadcast", of, lambda _: array), lib.ps_group_broadcast, of.pointer, of.elements,
                 _buffers.DTYPES[of.dtype], root)
 
     def _reduce(self, array: Any, out: Any, root: int, reduce: str) -> Tuple[Any, ...]:
         if self.rank == root:
             of, to = self._pair(array, out)
         else:
-            of = to = _buffers.elements("array", array)
+            of = to = _buffers.elements_of("array", array)
         pointer = to.pointer if self.rank == root else ffi.NULL
         return (Work(self, "reduce", (of, to), lambda _: array if out is None else out), lib.ps_group_reduce, of.pointer, pointer,
-                of.count, _buffers.DTYPES[of.dtype], constant("reduce", reduce), root)
+                of.elements, _buffers.DTYPES[of.dtype], constant("reduce", reduce), root)
 
     def _send(self, array: Any, to: int) -> Tuple[Any, ...]:
-        of = _buffers.elements("array", array)
-        return Work(self, "send", of, lambda _: None), lib.ps_group_send, of.pointer, of.count, _buffers.DTYPES[of.dtype], to
+        of = _buffers.elements_of("array", array)
+        return Work(self, "send", of, lambda _: None), lib.ps_group_send, of.pointer, of.elements, _buffers.DTYPES[of.dtype], to
 
     def _receive(self, array: Any, source: int) -> Tuple[Any, ...]:
-        of = _buffers.elements("array", array, writable=True)
-        return (Work(self, "receive", of, lambda _: array), lib.ps_group_receive, of.pointer, of.count, _buffers.DTYPES[of.dtype],
+        of = _buffers.elements_of("array", array, writable=True)
+        return (Work(self, "receive", of, lambda _: array), lib.ps_group_receive, of.pointer, of.elements, _buffers.DTYPES[of.dtype],
                 source)
 
     def _barrier(self) -> Tuple[Any, ...]:
@@ -237,10 +237,10 @@ class Group:
     def _pair(self, array: Any, out: Any) -> Tuple[_buffers.Buffer, _buffers.Buffer]:
         """array, and out or array again."""
         if out is None:
-            of = _buffers.elements("array", array, writable=True)
+            of = _buffers.elements_of("array", array, writable=True)
             return of, of
-        of = _buffers.elements("array", array)
-        return of, _like("out", out, of.dtype, of.count, writable=True)
+        of = _buffers.elements_of("array", array)
+        return of, _like("out", out, of.dtype, of.elements, writable=True)
 
     def _begin(self, work: Tuple[Any, ...]) -> Any:
         started, function, *arguments = work
@@ -248,14 +248,7 @@ class Group:
 
     def _finish(self, work: Tuple[Any, ...], timeout: Optional[float]) -> Any:
         started, function, *arguments = work
-        milliseconds("timeout", timeout, 0)
-        try:
-            value = started._start(function, *arguments).wait(timeout)
-        except BaseException:
-            started._give_up()
-            raise
-        started._free()
-        return value
+        return started._run(timeout, function, *arguments)
 
     # ---- forming again, and the end ----
 
@@ -312,9 +305,9 @@ class Group:
 
 
 def _like(what: str, obj: Any, dtype: str, count: int, writable: bool) -> _buffers.Buffer:
-    found = _buffers.elements(what, obj, writable)
-    if (found.dtype, found.count) != (dtype, count):
-        raise ShapeError("%s: expected %d elements of %s, got %d of %s" % (what, count, dtype, found.count, found.dtype))
+    found = _buffers.elements_of(what, obj, writable)
+    if (found.dtype, found.elements) != (dtype, count):
+        raise ShapeError("%s: expected %d elements of %s, got %d of %s" % (what, count, dtype, found.elements, found.dtype))
     return found
 
 

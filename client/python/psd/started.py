@@ -10,6 +10,7 @@ from ._text import milliseconds
 T = TypeVar("T")
 S = TypeVar("S", bound="Started[Any]")
 _PAUSE_S = 0.001
+_ERROR = ffi.typeof("struct ps_error *")
 
 
 class Started(Generic[T]):
@@ -19,7 +20,7 @@ class Started(Generic[T]):
     before, and what is received is not defined. In a coroutine: `weights = await client.pull_start(w)`.
     """
 
-    _cell_type = "ps_op **"
+    _cell_type: Any = ffi.typeof("ps_op **")
     _c_wait, _c_test, _c_free = lib.ps_op_wait, lib.ps_op_test, lib.ps_op_free
 
     def __init__(self, owner: Any, what: str, keep: Any, value: Callable[[bool], T], may_drop: bool = False) -> None:
@@ -29,7 +30,7 @@ class Started(Generic[T]):
         self._value = value
         self._may_drop = may_drop
         self._cell = ffi.new(self._cell_type)
-        self._error = ffi.new("struct ps_error *")
+        self._error = ffi.new(_ERROR)
 
     def _start(self: S, function: Callable[..., int], *arguments: Any) -> S:
         with self._owner._handle as pointer:
@@ -65,13 +66,28 @@ class Started(Generic[T]):
         if cell[0] != ffi.NULL and handle.pointer is not None and not handle.in_child():
             handle.drop(self._c_free, cell[0], self._keep)
 
-    def _free(self) -> None:
-        """Free it now: what it borrows is free when this returns."""
-        self._drop()
-        handle = self._owner._handle
-        if handle.pointer is not None and not handle.in_child():
-            with handle:
-                handle.free_dropped()
+    def _run(self, timeout: Optional[float], function: Callable[..., int], *arguments: Any) -> T:
+        """Start it, wait for it, and free it: what a call without _start does. Its arrays are free when this returns or raises."""
+        owner, wait, error, cell = self._owner, self._c_wait, self._error, self._cell
+        ms = owner._timeout_ms if timeout is None else milliseconds("timeout", timeout, 0)
+        with owner._handle as pointer:
+            over = False
+            try:
+                code = function(pointer, *arguments, cell, error)
+                if not code:
+                    started = cell[0]
+                    code = _waits.until(lambda left: wait(started, left, error), ms)
+                over = not code
+            finally:
+                started, cell[0] = cell[0], ffi.NULL
+                if started:
+                    self._end(started, over)
+        if code and not (self._may_drop and code in NOT_COUNTED):
+            check(code, error)
+        return self._value(not code)
+
+    def _end(self, started: Any, over: bool) -> None:
+        self._c_free(started)
 
     def __del__(self) -> None:
         if hasattr(self, "_cell"):
@@ -106,10 +122,13 @@ class Operation(Started[T]):
 class Work(Started[T]):
     """An operation of a group. One that nobody refers to any more still goes on: other ranks are in it."""
 
-    _cell_type = "ps_work **"
+    _cell_type: Any = ffi.typeof("ps_work **")
     _c_wait, _c_test, _c_free = lib.ps_work_wait, lib.ps_work_test, lib.ps_work_free
 
-    def _give_up(self) -> None:
-        """End it by force, with the group on all ranks: its arrays must be free now."""
-        with _waits.interrupted():
-            self._free()
+    def _end(self, started: Any, over: bool) -> None:
+        """One that is not over is ended by force, with the group on all ranks: its arrays must be free now."""
+        if over:
+            lib.ps_work_free(started)
+        else:
+            with _waits.interrupted():
+                lib.ps_work_free(started)
