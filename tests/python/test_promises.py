@@ -135,6 +135,50 @@ def test_an_interrupt_ends_opening_and_nothing_of_other_threads(one_shard, conne
     assert ended == [None]
 
 
+def test_interrupts_at_any_moment_of_steps_leave_the_client_whole(one_shard, connected, alarm):
+    client = connected(one_shard)
+    w = client.variable("w", (5000,), optimizer=SGD)
+    pushed = unknown = interrupted = 0
+    for i in range(150):
+        alarm(0.0001 + i % 50 * 0.00003, interrupts)
+        try:
+            for _ in range(20):
+                unknown += 1
+                w.push(numpy.ones(5000, "f"))
+                pushed, unknown = pushed + 1, unknown - 1
+        except Interrupted:
+            interrupted += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    values = set(w.pull().tolist())
+    assert interrupted > 50 and len(values) == 1
+    assert pushed <= -values.pop() <= pushed + unknown
+
+
+def test_interrupts_of_a_client_leave_a_group_of_other_threads_alone(one_shard, alarm):
+    """A group's ranks are threads; a client's waits in the main thread are interrupted again and again meanwhile."""
+    results = []
+
+    def steady(task):
+        with psd.Group(one_shard.address, cluster=CLUSTER, workers=2, task=task, name="steady", timeout=20, quiet=True) as g:
+            a = numpy.ones(1000, "f")
+            for _ in range(200):
+                g.all_reduce(a, reduce="mean")
+            results.append(float(a.sum()))
+
+    threads = [threading.Thread(target=steady, args=(task,)) for task in range(2)]
+    for t in threads:
+        t.start()
+    client = psd.connect(one_shard.address, cluster=CLUSTER, job="waits", workers=2, quiet=True)
+    for _ in range(5):
+        alarm(0.06, interrupts)
+        with pytest.raises(Interrupted):
+            waits_for_nobody(client)
+    client.close()
+    for t in threads:
+        t.join()
+    assert results == [1000.0] * 2
+
+
 CTRL_C = """
 import sys
 import psd

@@ -1,17 +1,17 @@
 """A pointer of libpsclient's, and when it may be used: not after close(), not in a child of fork(), and by one thread at a
 time, or by several where a progress thread drives the network.
 
-    with handle as pointer:
-        lib.ps_client_flush(pointer)
+    with handle.lock:
+        lib.ps_client_flush(handle.use())
 
-What is to be freed is freed by whoever uses the handle next: a finalizer runs at any time and in any thread, also while
-another one is in a call.
+The lock is one of C, so that a signal's handler that raises between two instructions leaves none locked. What is to be freed is
+freed by whoever uses the handle next: a finalizer runs at any time and in any thread, also while another one is in a call.
 """
 
 import collections
 import os
 import threading
-from typing import Any, Callable, Deque, List, Tuple
+from typing import Any, Callable, Deque, Dict, List, Tuple
 
 from ._errors import Busy, Closed, Forked
 
@@ -20,7 +20,7 @@ os.register_at_fork(after_in_child=lambda: _process.__setitem__(0, object()))
 
 
 class Handle:
-    """One pointer. shared: any number of threads at a time may use it."""
+    """One pointer. shared: any number of threads at a time may use it, each with a lock of its own."""
 
     def __init__(self, what: str, shared: bool) -> None:
         self.what = what
@@ -28,55 +28,37 @@ class Handle:
         self.events: List[BaseException] = []  # what callbacks raised, for the call that they came in
         self._process = _process[0]
         self._shared = shared
-        self._owner = 0
-        self._users = 0
-        self._lock = threading.Lock()
-        self._unused = threading.Condition()
+        self._locks: Dict[int, Any] = {}  # by thread, or one under 0
         self._dropped: Deque[Tuple[Callable[[Any], None], Any, Any]] = collections.deque()
 
     def in_child(self) -> bool:
         return self._process is not _process[0]
 
-    def _check(self) -> None:
+    @property
+    def lock(self) -> Any:
+        """What is held during a call. Raises where there must be none."""
         if self._process is not _process[0]:
             raise Forked("%s was opened before fork(), and may be used by that process alone: open one here" % self.what)
+        key = threading.get_ident() if self._shared else 0
+        lock = self._locks.get(key)
+        if lock is None:
+            lock = self._locks.setdefault(key, threading.RLock())
+        if lock._is_owned():
+            raise Busy("%s is in a call of this thread: a signal's handler may not use it" % self.what)
+        return lock
+
+    def use(self) -> Any:
+        """The pointer, for who holds the lock."""
         if self.pointer is None:
             raise Closed("%s is closed" % self.what)
-
-    def __enter__(self) -> Any:
-        self._check()
-        if self._shared:
-            with self._unused:
-                self._users += 1
-        else:
-            self._take()
-        if self.pointer is None:  # closed meanwhile
-            self._give()
-            self._check()
         if self._dropped:
             self.free_dropped()
         return self.pointer
 
-    def __exit__(self, *_: Any) -> None:
-        self._give()
+    def after(self) -> None:
+        """Raise what a callback has raised in the call."""
         if self.events:
             raise self.events.pop(0)
-
-    def _take(self) -> None:
-        if not self._lock.acquire(False):
-            if self._owner == threading.get_ident():
-                raise Busy("%s is in a call of this thread: a signal's handler may not use it" % self.what)
-            self._lock.acquire()
-        self._owner = threading.get_ident()
-
-    def _give(self) -> None:
-        if self._shared:
-            with self._unused:
-                self._users -= 1
-                self._unused.notify_all()
-        else:
-            self._owner = 0
-            self._lock.release()
 
     def drop(self, free: Callable[[Any], None], pointer: Any, keep: Any) -> None:
         """Free a pointer later, and keep what it borrows until then."""
@@ -89,14 +71,13 @@ class Handle:
 
     def take_away(self) -> Any:
         """The pointer, for who closes it, once nobody uses it any more; None when it is closed, or another process's."""
-        if self.in_child() or self.pointer is None:
+        if self.pointer is None or self.in_child():
             self.pointer = None
             return None
-        if not self._shared:
-            self._take()
-        pointer, self.pointer = self.pointer, None
-        if not self._shared:
-            self._give()
-        with self._unused:
-            self._unused.wait_for(lambda: self._users == 0)
+        own = self.lock
+        with own:
+            pointer, self.pointer = self.pointer, None
+        for lock in list(self._locks.values()):
+            with lock:
+                pass
         return pointer

@@ -20,27 +20,27 @@ _LOOK_S = 0.05
 _TIMEOUT = lib.PS_ERR_TIMEOUT
 _CANCELLED = lib.PS_ERR_CANCELLED
 _interrupts = 0  # how often the waits of this process were ended
-_interrupting = threading.Lock()  # held while they are
+_interrupting = threading.RLock()  # held while they are; again, by a handler that waits for something itself
+_main_thread: Optional[int] = threading.main_thread().ident
 
 
-def _find_main_thread() -> None:
-    global _main_thread
+def _begin_in_child() -> None:
+    """What other threads did when the process forked is nothing to the child."""
+    global _interrupting, _main_thread
+    _interrupting = threading.RLock()
     _main_thread = threading.main_thread().ident
+    lib.ps_interrupt_clear()
 
 
-os.register_at_fork(after_in_child=_find_main_thread)
-_main_thread: Optional[int] = None
-_find_main_thread()
+os.register_at_fork(after_in_child=_begin_in_child)
 
 
 def in_main_thread() -> bool:
     return _thread.get_ident() == _main_thread
 
 
-def apart(call: Callable[[], int]) -> int:
-    """The value of a C call that takes long, interruptible: for the main thread."""
-    if not in_main_thread():
-        return call()
+def _apart(call: Callable[[], int]) -> int:
+    """The value of a C call, made in a thread of its own while the main thread waits."""
     values: List[int] = []
     failures: List[BaseException] = []
     done = _thread.allocate_lock()
@@ -80,6 +80,7 @@ def _interrupt_until(ended: Callable[[], bool]) -> None:
     never.acquire()
     with interrupted():
         while not ended():
+            lib.ps_interrupt()  # again, where a handler has waited for something itself
             never.acquire(True, _LOOK_S)
 
 
@@ -96,25 +97,29 @@ def interrupted() -> Iterator[None]:
             _interrupts += 1
 
 
-def _here(call: Callable[[int], int], timeout_ms: int) -> int:
-    """The same in this thread. ps_interrupt() ends the waits of all threads; those that it was not for begin again."""
-    end = time.monotonic() + timeout_ms / 1000
+def _again(call: Callable[[], int]) -> int:
+    """The value of a call, which is made again when it was cancelled because ps_interrupt() was meant for another one: that ends
+    the waits of all threads."""
     while True:
         before = _interrupts
-        code = call(timeout_ms)
+        code = call()
         if code != _CANCELLED:
             return code
         with _interrupting:
             if before == _interrupts:
                 return code
-        timeout_ms = max(0, int((end - time.monotonic()) * 1000))
+
+
+def apart(call: Callable[[], int]) -> int:
+    """The value of a C call that takes long, interruptible."""
+    return _again(lambda: _apart(call) if in_main_thread() else call())
 
 
 def until(call: Callable[[int], int], timeout_ms: int) -> int:
     """The value of a C call that waits for so many milliseconds and can be called again after PS_ERR_TIMEOUT."""
-    if timeout_ms <= BRIEF_MS or not in_main_thread():
-        return _here(call, timeout_ms)
-    code = call(BRIEF_MS)
-    if code != _TIMEOUT:
-        return code
-    return apart(lambda: call(timeout_ms - BRIEF_MS))
+    main = _thread.get_ident() == _main_thread
+    begin = time.monotonic()
+    code = call(BRIEF_MS if main and timeout_ms > BRIEF_MS else timeout_ms)
+    if code == _CANCELLED or (code == _TIMEOUT and main and timeout_ms > BRIEF_MS):
+        code = apart(lambda: call(max(0, timeout_ms - int((time.monotonic() - begin) * 1000))))
+    return code

@@ -242,7 +242,8 @@ class Client:
 
     def flush(self) -> None:
         """Send what is held: started pushes and pulls of a few bytes, where the program computes for long before it waits."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             lib.ps_client_flush(pointer)
 
     def _pull(self, variables: Variables, out: Any, newer_than: int, only_changed: bool, now: bool) -> Tuple[Any, Tuple[Any, ...]]:
@@ -290,47 +291,54 @@ class Client:
     @property
     def clock(self) -> int:
         """Steps that this worker has ticked; a worker that joins late begins where the slowest is."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             return lib.ps_client_clock(pointer)
 
     @property
     def slowest_clock(self) -> int:
         """The slowest live worker's clock, as last heard from the shards."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             return lib.ps_client_slowest_clock(pointer)
 
     @property
     def cursor(self) -> Cursor:
         """Where this worker's data goes on: the end of the last step that all shards have counted."""
         out = ffi.new("struct ps_cursor *")
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             lib.ps_client_cursor(pointer, out)
         return Cursor(out.epoch, out.position)
 
     @property
     def start_clock(self) -> int:
         """The clock at which the first process of this worker's index joined the round."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             return lib.ps_client_start_clock(pointer)
 
     def start_cursor(self, first: Tuple[int, int]) -> Cursor:
         """Where the data of a worker begins that divides a job's steps with others; first: where one begins that joins at
         start_clock. Before the first push."""
         given, out = ffi.new("struct ps_cursor *", first), ffi.new("struct ps_cursor *")
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             lib.ps_client_start_cursor(pointer, given, out)
         return Cursor(out.epoch, out.position)
 
     def stats(self) -> Dict[str, int]:
         """What the client has counted since it was opened: bytes_pushed, pushes, resent, reconnects, waited_us and so on."""
         out = ffi.new("struct ps_client_stats *")
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             lib.ps_client_stats(pointer, out)
         return {name: getattr(out, name) for name, _ in ffi.typeof("struct ps_client_stats").fields}
 
     def rolled_back(self, shard: int) -> int:
         """Acknowledged pushes that a shard has lost since, which came back from its last save or empty."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             return lib.ps_client_rolled_back(pointer, shard)
 
     def set_metrics(self, values: Union[Sequence[float], Mapping[str, float]]) -> None:
@@ -343,7 +351,8 @@ class Client:
                                  % (unknown[0], ", ".join(self.metric_names) or "none"))
             values = [values.get(name, 0.0) for name in self.metric_names]
         array, error = ffi.new("double[]", list(values)), ffi.new("struct ps_error *")
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             code = lib.ps_client_set_metrics(pointer, len(array), array, error)
         check(code, error)
 
@@ -376,8 +385,10 @@ class Client:
 
     def _call(self, call: Callable[[Any], int], error: Any) -> None:
         """A call that waits and has no operation."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             code = _waits.apart(lambda: call(pointer))
+        self._handle.after()
         check(code, error)
 
     # ---- the end ----

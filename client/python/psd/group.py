@@ -73,37 +73,43 @@ class Group:
     @property
     def rank(self) -> int:
         """This process's rank."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             return lib.ps_group_rank(pointer)
 
     @property
     def size(self) -> int:
         """The number of ranks."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             return lib.ps_group_ranks(pointer)
 
     @property
     def epoch(self) -> int:
         """The same on all ranks, greater after each forming."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             return lib.ps_group_epoch(pointer)
 
     def task(self, rank: int) -> int:
         """The worker index of a rank."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             if not 0 <= rank < lib.ps_group_ranks(pointer):
                 raise IndexError("there is no rank %d" % rank)
             return lib.ps_group_task(pointer, rank)
 
     def transport(self, rank: int) -> str:
         """How frames travel to a rank: "tcp", "shm", "self"; "" past the last."""
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             return ffi.string(lib.ps_group_transport(pointer, rank)).decode()
 
     def state(self) -> None:
         """Raise why the group failed, if it did."""
         error = ffi.new("struct ps_error *")
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             code = lib.ps_group_state(pointer, error)
         check(code, error)
 
@@ -264,8 +270,10 @@ class Group:
         return bool(formed[0])
 
     def _call(self, call: Callable[[Any], int], error: Any) -> None:
-        with self._handle as pointer:
+        with self._handle.lock:
+            pointer = self._handle.use()
             code = _waits.apart(lambda: call(pointer))
+        self._handle.after()
         check(code, error)
 
     @property
@@ -277,8 +285,8 @@ class Group:
         """Say goodbye, and free the group. Works that are in flight are waited for. Twice is the same as once; in a child of fork()
         it only forgets the group."""
         if not self.closed:
-            with self._handle:
-                pass  # frees what was dropped
+            with self._handle.lock:
+                self._handle.use()  # frees what was dropped
         pointer = self._handle.take_away()
         if pointer is not None:
             _open.discard(self)

@@ -4,6 +4,7 @@ from typing import Any, Callable, Generator, Generic, Optional, TypeVar
 
 from . import _waits
 from ._errors import NOT_COUNTED, check
+from ._handle import Handle
 from ._library import ffi, lib
 from ._text import milliseconds
 
@@ -11,6 +12,21 @@ T = TypeVar("T")
 S = TypeVar("S", bound="Started[Any]")
 _PAUSE_S = 0.001
 _ERROR = ffi.typeof("struct ps_error *")
+
+
+class _Pending:
+    """What was started, as C has it: freed by the next call of its handle when nobody refers to it any more. Calls without _start
+    have none: an exception that a signal's handler raises in a finalizer is lost."""
+
+    def __init__(self, handle: Handle, cell: Any, free: Callable[[Any], None], keep: Any) -> None:
+        self.cell = cell
+        self._handle = handle
+        self._free = free
+        self._keep = keep
+
+    def __del__(self) -> None:
+        if self.cell[0] and self._handle.pointer is not None and not self._handle.in_child():
+            self._handle.drop(self._free, self.cell[0], self._keep)
 
 
 class Started(Generic[T]):
@@ -29,12 +45,16 @@ class Started(Generic[T]):
         self._keep = keep
         self._value = value
         self._may_drop = may_drop
-        self._cell = ffi.new(self._cell_type)
         self._error = ffi.new(_ERROR)
+        self._pending: Any = None
 
     def _start(self: S, function: Callable[..., int], *arguments: Any) -> S:
-        with self._owner._handle as pointer:
-            code = function(pointer, *arguments, self._cell, self._error)
+        handle = self._owner._handle
+        with handle.lock:
+            pointer = handle.use()
+            self._pending = _Pending(handle, ffi.new(self._cell_type), self._c_free, self._keep)
+            code = function(pointer, *arguments, self._pending.cell, self._error)
+        handle.after()
         if code:
             check(code, self._error)
         return self
@@ -47,30 +67,19 @@ class Started(Generic[T]):
         """
         owner, wait, error = self._owner, self._c_wait, self._error
         ms = owner._timeout_ms if timeout is None else milliseconds("timeout", timeout, 0)
-        with owner._handle:
-            pointer = self._cell[0]
-            code = _waits.until(lambda left: wait(pointer, left, error), ms)
-        if code and not (self._may_drop and code in NOT_COUNTED):
-            check(code, error)
-        return self._value(not code)
-
-    def done(self) -> bool:
-        """Whether it is done, well or not, after letting the network move without waiting."""
-        with self._owner._handle:
-            return bool(self._c_test(self._cell[0]))
-
-    def _drop(self) -> None:
-        """Free it with the next call of its owner; what it borrows is kept until then."""
-        cell, self._cell = self._cell, ffi.new(self._cell_type)
-        handle = self._owner._handle
-        if cell[0] != ffi.NULL and handle.pointer is not None and not handle.in_child():
-            handle.drop(self._c_free, cell[0], self._keep)
+        with owner._handle.lock:
+            owner._handle.use()
+            started = self._pending.cell[0]
+            code = _waits.until(lambda left: wait(started, left, error), ms)
+        owner._handle.after()
+        return self._result(code)
 
     def _run(self, timeout: Optional[float], function: Callable[..., int], *arguments: Any) -> T:
         """Start it, wait for it, and free it: what a call without _start does. Its arrays are free when this returns or raises."""
-        owner, wait, error, cell = self._owner, self._c_wait, self._error, self._cell
+        owner, wait, error, cell = self._owner, self._c_wait, self._error, ffi.new(self._cell_type)
         ms = owner._timeout_ms if timeout is None else milliseconds("timeout", timeout, 0)
-        with owner._handle as pointer:
+        with owner._handle.lock:
+            pointer = owner._handle.use()
             over = False
             try:
                 code = function(pointer, *arguments, cell, error)
@@ -79,19 +88,27 @@ class Started(Generic[T]):
                     code = _waits.until(lambda left: wait(started, left, error), ms)
                 over = not code
             finally:
-                started, cell[0] = cell[0], ffi.NULL
-                if started:
-                    self._end(started, over)
+                if cell[0]:
+                    self._end(cell[0], over)
+        owner._handle.after()
+        return self._result(code)
+
+    def _result(self, code: int) -> T:
         if code and not (self._may_drop and code in NOT_COUNTED):
-            check(code, error)
+            check(code, self._error)
         return self._value(not code)
+
+    def done(self) -> bool:
+        """Whether it is done, well or not, after letting the network move without waiting."""
+        handle = self._owner._handle
+        with handle.lock:
+            handle.use()
+            done = bool(self._c_test(self._pending.cell[0]))
+        handle.after()
+        return done
 
     def _end(self, started: Any, over: bool) -> None:
         self._c_free(started)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_cell"):
-            self._drop()
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._poll().__await__()
@@ -115,8 +132,9 @@ class Operation(Started[T]):
     def cancel(self) -> None:
         """Give it up: its arrays are free when this returns. wait() then raises psd.Cancelled, or psd.UnknownOutcome for what was
         sent and not answered. Nothing happens to one that is done."""
-        with self._owner._handle:
-            lib.ps_op_cancel(self._cell[0])
+        with self._owner._handle.lock:
+            self._owner._handle.use()
+            lib.ps_op_cancel(self._pending.cell[0])
 
 
 class Work(Started[T]):
@@ -127,7 +145,7 @@ class Work(Started[T]):
 
     def _end(self, started: Any, over: bool) -> None:
         """One that is not over is ended by force, with the group on all ranks: its arrays must be free now."""
-        if over:
+        if over or lib.ps_work_test(started):
             lib.ps_work_free(started)
         else:
             with _waits.interrupted():

@@ -52,7 +52,8 @@ class Variable:
     def versions(self) -> Tuple[int, int]:
         """The lowest and the highest version (updates) among its blocks, as last pulled or answered."""
         lowest, highest = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        with self.client._handle:
+        with self.client._handle.lock:
+            self.client._handle.use()
             lib.ps_var_versions(self._pointer, lowest, highest)
         return lowest[0], highest[0]
 
