@@ -11,6 +11,7 @@ import numpy
 import psd
 import pytest
 from conftest import CLUSTER, SGD
+from wire.shards import Shards
 
 
 def test_a_push_is_applied_and_pulled(worker):
@@ -393,3 +394,12 @@ def test_with_a_progress_thread_a_wait_keeps_nobody_else_out(one_shard, connecte
     other.barrier("b")
     waiting.join()
     assert ended == [None]
+
+
+def test_a_token_is_proven_or_permission_is_denied():
+    with Shards(1, tokens=("alice:train:0123456789abcdef0123456789abcdef",)) as shards:
+        with psd.connect(shards.address, cluster=CLUSTER, token="alice:0123456789abcdef0123456789abcdef") as client:
+            assert client.variable("w", (3,), optimizer=SGD).pull().tolist() == [0, 0, 0]
+        with pytest.raises(PermissionError) as caught:
+            psd.connect(shards.address, cluster=CLUSTER, token="", timeout=5, quiet=True)
+        assert caught.value.code == "DENIED" and "0123456789" not in str(caught.value)

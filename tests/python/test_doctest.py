@@ -4,9 +4,13 @@ import doctest
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
+import tempfile
+import textwrap
 
+import numpy
 import psd
 import pytest
 
@@ -50,3 +54,36 @@ def test_public_names_are_there_and_described():
     for name in psd.__all__:
         assert name == "__version__" or getattr(psd, name).__doc__
     assert os.path.exists(os.path.join(psd.__path__[0], "py.typed"))
+
+
+# ---- the package's README ----
+
+def blocks():
+    """Its indented blocks that are Python, without lines of torch."""
+    with open(os.path.join(os.environ["PSD_SOURCE_DIR"], "client/python/README.md"), encoding="utf-8") as f:
+        found = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", f.read(), re.M)
+    found = [textwrap.dedent(block) for block in found]
+    return ["\n".join(line for line in block.splitlines() if "torch" not in line) for block in found
+            if not re.match(r"(pip|meson|psrun|PYTHONPATH)\b", block)]
+
+
+def run_readme():
+    """Each of its blocks, in one worker of a cluster, with what its sentences take for granted."""
+    ones = numpy.ones((64, 10), "f")
+    seen = []
+    for block in blocks():
+        with psd.connect(job="job %d" % len(seen), metrics=("loss",)) as c, tempfile.TemporaryDirectory() as folder:
+            w, b = (c.variable(name, (64, 10), optimizer="sgd:learning_rate=0.001") for name in "wb")
+            names = {"psd": psd, "c": c, "w": w, "b": b, "dw": ones, "db": ones, "gradient": ones.copy(), "other": ones.copy(),
+                     "weights": ones.copy(), "gradient_of": lambda weights: weights, "loss": 0.5}
+            text = block.replace("psd.connect()", "psd.connect(job='own %d')" % len(seen)).replace("    ...\n", "")
+            text = text.replace('"127.0.0.1:7420,127.0.0.1:7421"', "None").replace("/srv/models", folder)
+            text = text.replace('"digits"', '"job %d"' % len(seen))
+            exec(compile(text, "README", "exec"), names)
+            seen.append(block.splitlines()[0])
+    return seen
+
+
+def test_the_examples_of_the_readme_run():
+    seen, = psd.launch(run_readme, timeout=100)
+    assert len(seen) == len(blocks()) >= 5 and any("Group" in line for line in seen) and any("Admin" in line for line in seen)

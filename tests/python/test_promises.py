@@ -1,11 +1,13 @@
 """What psd promises, through Python: kill -9, exactly once, Ctrl-C, fork."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy
 import psd
@@ -260,3 +262,23 @@ def test_a_child_that_ends_as_python_does_leaves_its_parent_alone(one_shard, con
         os.execv(sys.executable, [sys.executable, "-c", "pass"])
     os.waitpid(pid, 0)
     assert w.push(numpy.ones(3, "f"))
+
+
+def square(x):
+    return x * x
+
+
+def test_a_pool_of_forked_processes_works_beside_a_client_that_trains(one_shard, connected):
+    """As torch's DataLoader has its workers."""
+    client = connected(one_shard)
+    w = client.variable("w", (1000,), optimizer=SGD)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that there are threads
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            for i in range(20):
+                batch = pool.apply_async(square, (i,))
+                w.push(numpy.ones(1000, "f"))
+                assert batch.get() == i * i
+            pool.close()
+            pool.join()
+    assert set(w.pull().tolist()) == {-20.0}
