@@ -228,6 +228,37 @@ def test_a_launch_ends_in_time():
     assert children() == []
 
 
+LAUNCHES = """
+import os, time
+import psd
+def waits():
+    with psd.connect() as c:
+        print(os.getpid(), *[s.pid for s in psd.admin.Admin().status()], flush=True)
+        time.sleep(100)
+psd.launch(waits)
+"""
+
+
+def is_there(pid):
+    try:
+        with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_nothing_is_left_of_a_launch_that_is_killed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", LAUNCHES], stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "TMPDIR": str(tmp_path)}) as launcher:
+        processes = launcher.stdout.readline().split()
+        assert len(processes) == 2 and all(is_there(pid) for pid in processes)
+        launcher.kill()
+    end = time.monotonic() + 60
+    while (any(is_there(pid) for pid in processes) or os.listdir(tmp_path)) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert [pid for pid in processes if is_there(pid)] == [] and os.listdir(tmp_path) == []
+
+
 def test_what_cannot_be_launched_is_said():
     with pytest.raises(ValueError, match="at least one worker"):
         psd.launch(print, workers=0)

@@ -331,14 +331,14 @@ def test_tf_config_is_taken_as_a_dict(one_shard):
 
 
 def test_events_are_lines_of_a_logger_or_go_to_a_function(one_shard, connected, caplog):
-    heard = []
-    first = connected(one_shard, on_event=heard.append, job="one")
+    events = []
+    first = connected(one_shard, on_event=events.append, job="one")
     second = connected(one_shard, job="two")
     with caplog.at_level(logging.INFO, "psd"):
         one_shard.kill(0)
         one_shard.start(0)
         assert first.ping() > 0 and second.ping() > 0
-    assert [e.code for e in heard] == ["CLOSED", "OK"] and "shard 0" in heard[0].peer
+    assert [e.code for e in events] == ["CLOSED", "OK"] and "shard 0" in events[0].peer
     levels = [(r.levelname, "job 'two'" in r.getMessage()) for r in caplog.records]
     assert levels == [("WARNING", True), ("INFO", True)]
 

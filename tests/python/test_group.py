@@ -165,7 +165,7 @@ def test_an_array_that_does_not_fit_is_refused_before_it_is_sent(ranks):
     assert ranks(2, work) == [True, True]
 
 
-def test_ranks_that_differ_are_told_in_what(ranks):
+def test_ranks_that_differ_get_a_mismatch_that_says_in_what(ranks):
     def work(g):
         with pytest.raises(psd.Mismatch, match="rank 0.*rank 1|rank 1.*rank 0"):
             g.all_reduce(numpy.zeros(4 + g.rank, "f"))

@@ -150,7 +150,7 @@ class Fenced(Error):
 
 
 class LeaseLapsed(Error):
-    """Nothing was heard of this worker for its lease: rejoin()."""
+    """This worker was silent for its lease: rejoin()."""
 
     code = "LEASE_LAPSED"
 

@@ -1,10 +1,12 @@
 """A whole cluster for a function: shards and workers of this machine, from a notebook or a script."""
 
 import contextlib
+import ctypes
 import multiprocessing
 import multiprocessing.connection
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,8 @@ from ._errors import Error, Timeout, Unsupported
 from ._library import program
 from .cluster import Cluster
 
-_HOLDS = 'env -0 >"$0/found" && mv "$0/found" "$0/environment" && exec cat "$0/alive"'
+_PR_SET_PDEATHSIG = 1
+_HOLDS = 'env -0 >"$0/found" && mv "$0/found" "$0/environment" && cat "$0/alive"; rm -rf "$0"'
 
 
 class WorkerFailed(Error, RuntimeError):
@@ -59,7 +62,8 @@ def launch(function: Callable[..., Any], *args: Any, workers: int = 1, shards: i
 @contextlib.contextmanager
 def _shards(count: int, options: Sequence[str]) -> Iterator[Dict[str, str]]:
     """Shards that psrun starts, and ends when this process ends, however it does: what psrun takes for the worker reads from a
-    pipe that only this process writes to. What psrun tells a worker of them: TF_CONFIG, PSD_CLUSTER, a token."""
+    pipe that only this process writes to. The value is the environment that psrun gives a worker: TF_CONFIG, PSD_CLUSTER and,
+    where it makes one, a token."""
     psrun = program("psrun")
     if psrun is None:
         raise Unsupported("psrun is not found: beside Python, in PATH, or where PSRUN_BIN says")
@@ -155,7 +159,8 @@ class _Workers:
 
 
 def _work(function: Callable[..., Any], args: Sequence[Any], env: Mapping[str, str], pipe: Any) -> None:
-    """In the child."""
+    """In the child, which ends with its parent, however that does."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.environ.pop("TF_CONFIG", None)
     os.environ.update(env)
     try:

@@ -276,7 +276,7 @@ class Admin:
 
     def restore(self, path: str, *, job: Optional[str] = None, timeout: float = _PATIENCE_S) -> None:
         """Put a checkpoint (a directory of checkpoint(), or folder/latest) into the cluster, which may have another number of
-        shards. job: the name that it gets. Workers are told that they were rolled back."""
+        shards. job: the name that it gets. Workers that come back get psd.Restored."""
         strings, error, ms = Strings(), ffi.new("struct ps_error *"), milliseconds("timeout", timeout, -1)
         where, name = strings(os.path.abspath(path), "path"), strings(job, "job")
         self._client._call(lambda c: lib.ps_client_restore(c, where, name, ms, error), error)

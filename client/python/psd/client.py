@@ -297,7 +297,7 @@ class Client:
 
     @property
     def slowest_clock(self) -> int:
-        """The slowest live worker's clock, as last heard from the shards."""
+        """The slowest live worker's clock, as the shards last said."""
         with self._handle.lock:
             pointer = self._handle.use()
             return lib.ps_client_slowest_clock(pointer)
