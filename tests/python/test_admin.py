@@ -39,7 +39,7 @@ def test_status_is_of_every_shard(training, two_shards):
 
 def test_a_shard_that_is_gone_is_in_the_status_with_the_reason(two_shards):
     two_shards.kill(1)
-    with admin.Admin(two_shards.address, timeout=0.5, quiet=True) as a:
+    with admin.Admin(two_shards.address, timeout=20, quiet=True) as a:
         first, second = a.status()
     assert first.reached and not second.reached and "shard 1" in second.error
 

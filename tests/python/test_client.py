@@ -197,7 +197,7 @@ def test_coroutines_wait_for_operations(worker):
 def test_a_deadline_is_a_timeout_error_that_names_who_is_missing(worker, one_shard, connected):
     first = connected(one_shard, job="pair", mode="ssp", bound=0, workers=2, task=0)
     with pytest.raises(TimeoutError, match="worker 1") as caught:
-        first.barrier("start", timeout=0.3)
+        first.barrier("start", timeout=0.8)
     assert caught.value.code == "TIMEOUT"
     second = connected(one_shard, job="pair", mode="ssp", bound=0, workers=2, task=1)
     entered = second.barrier_start("start")
