@@ -36,7 +36,7 @@ def test_there_are_the_programs_the_library_and_the_package_and_nothing_else(ins
     kept = {os.path.join(*path.split(os.sep)[-2:]) for path in installed}
     assert {"bin/psd", "bin/psctl", "bin/psrun"} <= kept and package <= kept
     others = kept - package - {"bin/psd", "bin/psctl", "bin/psrun"}
-    assert {os.path.basename(path) for path in others} <= {"libpsclient.so", "libpsclient.so.0", "libpsclient.so.0.1.0"}
+    assert {os.path.basename(path) for path in others} <= {"libpsclient.so", "libpsclient.so.0", "libpsclient.so.0.1.0", "libpsclient-cuda.so"}
 
 
 def test_as_a_wheel_lays_them_out_they_run_a_cluster(installed, tmp_path):

@@ -97,7 +97,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
     [MUTATION_SUMMED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 3}, 60},
     [MUTATION_SUMS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [MUTATION_ASSIGN_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
-    [MUTATION_PREPARED_GIVEN_UP] = {{.mode = RUN_MIXED, .faults = FAULTS_ALL, .workers = 4, .shards = 3}, 60},
+    [MUTATION_PREPARED_GIVEN_UP] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .steps = 24}, 60},
     [MUTATION_ASSIGNS_MIXED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS, .shards = 3}, 60},
     [MUTATION_STAGED_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 800},
     [MUTATION_SUMS_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 1, .steps = 24}, 670},
@@ -109,6 +109,7 @@ static const struct mutation_reach reach[MUTATION_BUGS] = {
 static const uint64_t firsts[MUTATION_BUGS] = {
     [MUTATION_APPLIED_FORGOTTEN] = 99, [MUTATION_REFUSAL_NOT_KEPT] = 218,   [MUTATION_LATE_IS_COUNTED] = 977,
     [MUTATION_DROP_NOT_KEPT] = 295,    [MUTATION_UNANSWERED_COUNTED] = 303, [MUTATION_SUMS_NOT_LOGGED] = 224,
+    [MUTATION_PREPARED_GIVEN_UP] = 15,
 };
 
 static void

@@ -30,7 +30,9 @@ def _candidates() -> Iterator[str]:
         return
     site = os.path.dirname(HERE)
     for folder in (".psd_*.mesonpy.libs", "psd_*.libs"):  # as the wheel is built, and as auditwheel repairs it
-        yield from sorted(glob.glob(os.path.join(glob.escape(site), folder, "libpsclient*.so*")))
+        for path in sorted(glob.glob(os.path.join(glob.escape(site), folder, "libpsclient*.so*"))):
+            if not os.path.basename(path).startswith("libpsclient-cuda."):  # which libpsclient loads by itself
+                yield path
     if os.path.exists(os.path.join(BUILD, NAME)):
         yield os.path.join(BUILD, NAME)
     yield NAME

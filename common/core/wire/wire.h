@@ -36,14 +36,14 @@
 #define WIRE_METRIC_NAME_MAX 63           /* bytes of UTF-8 in the name of one */
 #define WIRE_LEASE_MS        300000u      /* of a worker that requests none */
 #define WIRE_LEASE_MS_MAX    (24u * 3600u * 1000u)
-#define WIRE_GROUP_MAX       256          /* workers in one group */
-#define WIRE_FIELDS_MAX      32           /* in a job's definition */
-#define WIRE_FIELD_NAME_MAX  63           /* bytes of the name of one */
-#define WIRE_FIELD_VALUE_MAX 127          /* bytes of its value */
-#define WIRE_ADDRESS_MAX     63           /* bytes of a member's address */
-#define WIRE_HOST_MAX        127          /* bytes of the name of a member's machine */
-#define WIRE_ERROR_TEXT_MAX  2048         /* bytes of a sentence */
-#define WIRE_ASSIGN_MAX      ((1ull << 62) - 1) /* number of an assign: what a block keeps of it (layout.h) */
+#define WIRE_GROUP_MAX       256                  /* workers in one group */
+#define WIRE_FIELDS_MAX      32                   /* in a job's definition */
+#define WIRE_FIELD_NAME_MAX  63                   /* bytes of the name of one */
+#define WIRE_FIELD_VALUE_MAX 127                  /* bytes of its value */
+#define WIRE_ADDRESS_MAX     63                   /* bytes of a member's address */
+#define WIRE_HOST_MAX        127                  /* bytes of the name of a member's machine */
+#define WIRE_ERROR_TEXT_MAX  2048                 /* bytes of a sentence */
+#define WIRE_ASSIGN_MAX      4611686018427387903u /* 2^62 - 1: number of an assign, as a block keeps it (layout.h) */
 
 /* A pong is the ping that it answers. */
 #define psd__pong__descriptor psd__ping__descriptor

@@ -134,11 +134,13 @@ read_manifest(const struct durable *d, const char *name, struct durable_manifest
     if (m == NULL)
         return PS_OK;
     row = (const Psd__ManifestRow *)m;
-    if (row->format < DURABLE_FORMAT || row->format > DURABLE_FORMAT_SUMS || row->live > SHARD_FORMAT_ASSIGNS)
+    if (row->format < DURABLE_FORMAT || row->format > DURABLE_FORMAT_SUMS)
+        err = ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows format %d",
+                      row->format, DURABLE_FORMAT_SUMS);
+    else if (row->live > SHARD_FORMAT_ASSIGNS)
         err = ps_fail(e, PS_ERR_VERSION,
-                      "the save in the durable environment has format %u, of data of format %u; this psd knows formats "
-                      "%d and %d",
-                      row->format, row->live, DURABLE_FORMAT_SUMS, SHARD_FORMAT_ASSIGNS);
+                      "the save in the durable environment is of data of format %u, this psd knows format %d",
+                      row->live, SHARD_FORMAT_ASSIGNS);
     *out = (struct durable_manifest){.save = row->save,
                                      .boot = row->boot,
                                      .redo = row->redo,

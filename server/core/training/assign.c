@@ -149,7 +149,7 @@ assign_check_number(uint64_t number, struct ps_error *e)
 {
     if (number <= WIRE_ASSIGN_MAX)
         return PS_OK;
-    return ps_fail(e, PS_ERR_LIMIT, "there is no number of an assign above %llu", WIRE_ASSIGN_MAX);
+    return ps_fail(e, PS_ERR_LIMIT, "there is no number of an assign above %" PRIu64, (uint64_t)WIRE_ASSIGN_MAX);
 }
 
 /* At shard 0. */

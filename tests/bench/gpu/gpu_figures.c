@@ -20,6 +20,7 @@
 #define CALLS_MAX     20000
 #define SHORT_SIDE    64 /* by how much fewer rows --short has */
 
+#define FEATURES   784 /* of an image */
 #define ELEMENTS   ((size_t)64 << 20)
 #define NUMBERS    ((size_t)1 << 20)
 #define PARTS      ((size_t)1 << 20) /* floats of what is small: biases, weights, losses */
@@ -31,6 +32,7 @@
 struct gpu_bench {
     ps_device *d;
     const char *device;
+    enum ps_precision precision;
     size_t shrink; /* rows and elements are divided by this */
     char *const *wanted;
     int wanted_count;
@@ -353,15 +355,14 @@ bench_convolutions(struct gpu_bench *b)
     }
 }
 
-/* ---- Training steps: whole, by a strategy, examples from host memory, the loss read back ---- */
+/* ---- Training steps: whole, by a strategy, examples from pinned host memory, the loss read back ---- */
 
 #define STEPS_SKIPPED 10
 
 struct bench_training {
     ps_network *network;
-    float *x;
-    uint32_t *label;
-    uint64_t *done; /* when each step was */
+    struct ps_batch batch[2]; /* in memory that the device reads: one is computed while the other one is sent */
+    uint64_t *done;           /* when each step was */
     size_t steps;
 };
 
@@ -369,10 +370,11 @@ static enum ps_err
 bench_step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
     struct bench_training *t = arg;
-    struct ps_batch batch = {.rows = r->rows, .x = t->x, .labels = t->label};
     struct ps_network_result result;
-    enum ps_err err = ps_replica_gradient(r, &batch, &result, e);
+    enum ps_err err = ps_network_prefetch(t->network, &t->batch[(r->step + 1) % 2], e);
 
+    if (err == PS_OK)
+        err = ps_replica_gradient(r, &t->batch[r->step % 2], &result, e);
     if (err == PS_OK)
         r->metrics[0] += result.loss;
     return err;
@@ -406,12 +408,31 @@ bench_median_step(struct bench_training *t)
 }
 
 static void
+bench_batches(struct gpu_bench *b, ps_device *d, struct bench_training *t, size_t rows)
+{
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(t->batch); i++) {
+        float *x;
+        uint32_t *label;
+
+        bench_must(ps_device_alloc_host(d, rows * FEATURES * sizeof *x, (void **)&x, &e), &e);
+        bench_must(ps_device_alloc_host(d, rows * sizeof *label, (void **)&label, &e), &e);
+        memcpy(x, b->plain, rows * FEATURES * sizeof *x);
+        for (size_t r = 0; r < rows; r++)
+            label[r] = (uint32_t)(bench_random(b) % 10);
+        t->batch[i] = (struct ps_batch){.rows = rows, .x = x, .labels = label};
+    }
+}
+
+static void
 bench_train(struct gpu_bench *b, const char *name, const char *layers, size_t rows, size_t steps)
 {
-    struct bench_training t = {.x = b->plain, .done = malloc(steps * sizeof *t.done)};
+    struct bench_training t = {.done = malloc(steps * sizeof *t.done)};
     struct ps_layer list[PS_LAYERS_MAX];
     struct ps_network_spec spec = {.rank = 3, .dims = {28, 28, 1}, .layer = list, .rows_max = rows, .seed = 1};
-    struct ps_strategy_options options = {.devices = b->device, .rows = rows, .batch = rows, .metrics = 1};
+    struct ps_strategy_options options = {
+        .devices = b->device, .precision = b->precision, .rows = rows, .batch = rows, .metrics = 1};
     struct ps_strategy_calls calls = {.step = bench_step, .after = bench_after, .arg = &t};
     struct ps_optimizer adam;
     ps_strategy *strategy;
@@ -421,22 +442,24 @@ bench_train(struct gpu_bench *b, const char *name, const char *layers, size_t ro
         free(t.done);
         return;
     }
-    if ((t.label = calloc(rows, sizeof *t.label)) == NULL || t.done == NULL)
+    if (t.done == NULL)
         exit(1);
-    for (size_t i = 0; i < rows; i++)
-        t.label[i] = (uint32_t)(bench_random(b) % 10);
     bench_must(ps_optimizer_by_name("adam", &adam, &e), &e);
     bench_must(ps_network_parse(layers, list, &spec.layers, &e), &e);
     bench_must(ps_strategy_open("one_device", &options, &strategy, &e), &e);
     bench_must(ps_network_new(ps_strategy_device(strategy, 0), &spec, &t.network, &e), &e);
     bench_must(ps_strategy_networks(strategy, &t.network, "", &adam, &e), &e);
     bench_must(ps_strategy_start(strategy, &e), &e);
+    bench_batches(b, ps_strategy_device(strategy, 0), &t, rows);
     bench_must(ps_strategy_run(strategy, steps, &calls, &e), &e);
     printf("%s\t%.2f\n", name, bench_median_step(&t) * 1e6);
     fflush(stdout);
     ps_network_free(t.network);
+    for (size_t i = 0; i < ARRAY_LEN(t.batch); i++) {
+        ps_device_free_host(ps_strategy_device(strategy, 0), (void *)(uintptr_t)t.batch[i].x);
+        ps_device_free_host(ps_strategy_device(strategy, 0), (void *)(uintptr_t)t.batch[i].labels);
+    }
     ps_strategy_close(strategy);
-    free(t.label);
     free(t.done);
 }
 
@@ -472,7 +495,7 @@ bench_open(struct gpu_bench *b)
     uint64_t *start = malloc((4096 + 1) * sizeof *start);
     struct ps_error e;
 
-    bench_must(ps_device_open(b->device, NULL, &b->d, &e), &e);
+    bench_must(ps_device_open(b->device, &(struct ps_device_options){.precision = b->precision}, &b->d, &e), &e);
     bench_must(ps_device_alloc_host(b->d, size, (void **)&b->pinned, &e), &e);
     if ((b->plain = malloc(size)) == NULL || start == NULL)
         exit(1);
@@ -510,6 +533,17 @@ bench_close(struct gpu_bench *b)
     ps_device_close(b->d);
 }
 
+static bool
+bench_precision(struct gpu_bench *b, const char *name)
+{
+    for (int i = PS_PRECISION_FLOAT32; i <= PS_PRECISION_BFLOAT16; i++)
+        if (strcmp(ps_precision_name((enum ps_precision)i), name) == 0) {
+            b->precision = (enum ps_precision)i;
+            return true;
+        }
+    return false;
+}
+
 /* Options come before the rows' names. False: they are no options of this program. */
 static bool
 bench_parse(struct gpu_bench *b, int argc, char **argv)
@@ -520,7 +554,7 @@ bench_parse(struct gpu_bench *b, int argc, char **argv)
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++)
         if (strcmp(argv[i], "--short") == 0)
             b->shrink = SHORT_SIDE;
-        else if (strcmp(argv[i], "--precision") != 0 || ++i == argc || strcmp(argv[i], "float32") != 0)
+        else if (strcmp(argv[i], "--precision") != 0 || ++i == argc || !bench_precision(b, argv[i]))
             return false;
     b->device = argv[1];
     b->elements = ELEMENTS / b->shrink;
@@ -535,14 +569,16 @@ main(int argc, char **argv)
     struct gpu_bench b = {.random = 1};
 
     if (!bench_parse(&b, argc, argv)) {
-        fprintf(stderr, "usage: gpu_figures DEVICE [--short] [--precision float32] [ROW...]\n");
+        fprintf(stderr, "usage: gpu_figures DEVICE [--short] [--precision float32|tf32|bfloat16] [ROW...]\n");
         return 2;
     }
     bench_open(&b);
     fprintf(stderr, "# %s: %s\n", ps_device_name(b.d), ps_device_describe(b.d));
-    bench_copies(&b);
-    bench_elements(&b);
-    bench_rows(&b);
+    if (b.precision == PS_PRECISION_FLOAT32) { /* these multiply nothing */
+        bench_copies(&b);
+        bench_elements(&b);
+        bench_rows(&b);
+    }
     bench_convolutions(&b);
     bench_steps(&b);
     bench_close(&b);

@@ -339,7 +339,7 @@ END_TEST
 
 START_TEST(store_of_a_newer_format_is_refused)
 {
-    struct identity newer = {.format = SHARD_FORMAT_DROPS + 1, .cluster = "test", .shards = 1, .id = 77};
+    struct identity newer = {.format = SHARD_FORMAT_ASSIGNS + 1, .cluster = "test", .shards = 1, .id = 77};
     const struct store_ops *ops = k.store->ops;
     struct ps_error e = {0};
     struct shard *s;
@@ -348,7 +348,7 @@ START_TEST(store_of_a_newer_format_is_refused)
     ck_assert_int_eq(identity_put(k.store, identity_live, &newer), PS_OK);
     ck_assert_int_eq(ops->commit(k.store), PS_OK);
     ck_assert_int_eq(shard_new(&k.config, k.store, 0, &s, &e), PS_ERR_VERSION);
-    ck_assert_ptr_nonnull(strstr(e.text, "format 3"));
+    ck_assert_ptr_nonnull(strstr(e.text, "format 5"));
 }
 END_TEST
 
