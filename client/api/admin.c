@@ -309,23 +309,28 @@ take_saved(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
     return PS_OK;
 }
 
+/* query: with what takes its answer. */
+static enum ps_err
+admin_save(ps_client *c, uint32_t shard, bool verify, int timeout_ms, struct broadcast_query query, struct ps_error *e)
+{
+    Psd__Save message = PSD__SAVE__INIT;
+    struct call_deadline limit = call_deadline_of(c, timeout_ms);
+
+    message.verify = verify;
+    query.limit = &limit;
+    query.type = MSG_SAVE;
+    query.message = &message.base;
+    return broadcast_query_run(&query, shard, 1, e);
+}
+
 enum ps_err
 ps_client_save(ps_client *c, uint32_t shard, int timeout_ms, struct ps_save_report *report, struct ps_error *error)
 {
-    Psd__Save message = PSD__SAVE__INIT;
     struct ps_save_report room;
-    struct call_deadline limit;
-    struct broadcast_query a = {.limit = &limit,
-                                .type = MSG_SAVE,
-                                .message = &message.base,
-                                .take = take_saved,
-                                .arg = report != NULL ? report : &room};
-    enum ps_err err;
+    struct broadcast_query query = {.take = take_saved, .arg = report != NULL ? report : &room};
+    enum ps_err err = call_need(c, c, error);
 
-    if ((err = call_need(c, c, error)) != PS_OK)
-        return err;
-    limit = call_deadline_of(c, timeout_ms);
-    return broadcast_query_run(&a, shard, 1, error);
+    return err == PS_OK ? admin_save(c, shard, false, timeout_ms, query, error) : err;
 }
 
 static enum ps_err
@@ -354,15 +359,10 @@ take_verified(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
 enum ps_err
 ps_client_verify(ps_client *c, uint32_t shard, int timeout_ms, struct ps_verify_report *report, struct ps_error *error)
 {
-    Psd__Save message = PSD__SAVE__INIT;
-    struct call_deadline limit;
-    struct broadcast_query a = {
-        .limit = &limit, .type = MSG_SAVE, .message = &message.base, .take = take_verified, .arg = report};
-    enum ps_err err;
+    enum ps_err err = call_need(c, report, error);
 
-    if ((err = call_need(c, report, error)) != PS_OK)
+    if (err != PS_OK)
         return err;
-    message.verify = true;
-    limit = call_deadline_of(c, timeout_ms);
-    return broadcast_query_run(&a, shard, 1, error);
+    return admin_save(c, shard, true, timeout_ms, (struct broadcast_query){.take = take_verified, .arg = report},
+                      error);
 }
