@@ -135,6 +135,33 @@ KERNEL_ROW(column_whole)
     }
 }
 
+/* Of the levels after a first one, row i is the sum of run i of SUM_RUN parts. */
+#define SUM_OF_RUNS(name, type, sum_lanes)                                                                             \
+    struct name##_args {                                                                                               \
+        size_t parts;                                                                                                  \
+        const type *part;                                                                                              \
+        type *sum;                                                                                                     \
+    };                                                                                                                 \
+                                                                                                                       \
+    KERNEL_ROW(name)                                                                                                   \
+    {                                                                                                                  \
+        size_t first = i * SUM_RUN, end = k->parts - first < SUM_RUN ? k->parts : first + SUM_RUN;                     \
+        LANES_HAVE(type, of_lane);                                                                                     \
+        type sum;                                                                                                      \
+                                                                                                                       \
+        EACH_LANE                                                                                                      \
+        {                                                                                                              \
+            for (size_t c = first + lane; c < end; c += LANES)                                                         \
+                LANE(of_lane) += k->part[c];                                                                           \
+        }                                                                                                              \
+        sum = sum_lanes(of_lane);                                                                                      \
+        EACH_LANE                                                                                                      \
+        {                                                                                                              \
+            if (lane == 0)                                                                                             \
+                k->sum[i] = sum;                                                                                       \
+        }                                                                                                              \
+    }
+
 /* ---- Over everything: row i of a first level adds up quads i * LANES + lane, (i + parts) * LANES + lane ... ---- */
 
 struct equal_parts_args {
@@ -174,31 +201,7 @@ KERNEL_ROW(equal_parts)
     }
 }
 
-/* Of the levels after it, row i is the sum of run i of SUM_RUN parts. */
-struct equal_sum_args {
-    size_t parts;
-    const uint64_t *part;
-    uint64_t *sum;
-};
-
-KERNEL_ROW(equal_sum)
-{
-    size_t first = i * SUM_RUN, end = k->parts - first < SUM_RUN ? k->parts : first + SUM_RUN;
-    LANES_HAVE(uint64_t, of_lane);
-    uint64_t sum;
-
-    EACH_LANE
-    {
-        for (size_t c = first + lane; c < end; c += LANES)
-            LANE(of_lane) += k->part[c];
-    }
-    sum = lanes_sum_count(of_lane);
-    EACH_LANE
-    {
-        if (lane == 0)
-            k->sum[i] = sum;
-    }
-}
+SUM_OF_RUNS(equal_sum, uint64_t, lanes_sum_count)
 
 struct square_parts_args {
     size_t n, parts;
@@ -230,31 +233,7 @@ KERNEL_ROW(square_parts)
     }
 }
 
-/* Of the levels after it, row i is the sum of run i of SUM_RUN parts. */
-struct square_sum_args {
-    size_t parts;
-    const double *part;
-    double *sum;
-};
-
-KERNEL_ROW(square_sum)
-{
-    size_t first = i * SUM_RUN, end = k->parts - first < SUM_RUN ? k->parts : first + SUM_RUN;
-    LANES_HAVE(double, of_lane);
-    double sum;
-
-    EACH_LANE
-    {
-        for (size_t c = first + lane; c < end; c += LANES)
-            LANE(of_lane) += k->part[c];
-    }
-    sum = lanes_sum_double(of_lane);
-    EACH_LANE
-    {
-        if (lane == 0)
-            k->sum[i] = sum;
-    }
-}
+SUM_OF_RUNS(square_sum, double, lanes_sum_double)
 
 /* ---- A batch's result: how many of a equal those of b, and the sum of losses, at once ---- */
 
