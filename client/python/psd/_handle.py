@@ -13,7 +13,8 @@ import os
 import threading
 from typing import Any, Callable, Deque, Dict, List, Tuple
 
-from ._errors import Busy, Closed, Forked
+from . import _waits
+from ._errors import Busy, Closed, Forked, check
 
 _process = [object()]  # another one in each child of fork()
 os.register_at_fork(after_in_child=lambda: _process.__setitem__(0, object()))
@@ -54,6 +55,14 @@ class Handle:
         if self._dropped:
             self.free_dropped()
         return self.pointer
+
+    def call(self, call: Callable[[Any], int], error: Any) -> None:
+        """A call that waits and has no operation."""
+        with self.lock:
+            pointer = self.use()
+            code = _waits.apart(lambda: call(pointer))
+        self.after()
+        check(code, error)
 
     def after(self) -> None:
         """Raise what a callback has raised in the call."""

@@ -223,20 +223,20 @@ class Admin:
             s.bound = strings.keep(ffi.new("uint32_t *", bound))
         s.workers, s.from_start, s.force = workers, from_start, force
         ms = milliseconds("timeout", timeout, -1)
-        self._client._call(lambda c: lib.ps_client_set(c, s, ms, count, error), error)
+        self._client._handle.call(lambda c: lib.ps_client_set(c, s, ms, count, error), error)
         return count[0]
 
     def drain(self, shard: int, *, timeout: Optional[float] = None) -> None:
         """Stop a shard as SIGTERM does; started again it goes on where it was."""
         ms, error = milliseconds("timeout", timeout, -1), ffi.new("struct ps_error *")
-        self._client._call(lambda c: lib.ps_client_drain(c, shard, ms, error), error)
+        self._client._handle.call(lambda c: lib.ps_client_drain(c, shard, ms, error), error)
 
     def evict(self, task: int, *, job: str = "train") -> bool:
         """End a worker's session on all shards now, as if its lease had lapsed. Whether any shard knew it."""
         found = False
         for shard in range(len(self.addresses)):
             report, error, name = ffi.new("struct ps_evict_report *"), ffi.new("struct ps_error *"), Strings()(job, "job")
-            self._client._call(lambda c: lib.ps_client_evict(c, shard, name, task, -1, report, error), error)  # noqa: B023
+            self._client._handle.call(lambda c: lib.ps_client_evict(c, shard, name, task, -1, report, error), error)  # noqa: B023
             found = found or bool(report.found)
         return found
 
@@ -248,7 +248,7 @@ class Admin:
         total = 0
         for shard in range(len(self.addresses)):
             report, error = ffi.new("struct ps_drop_report *"), ffi.new("struct ps_error *")
-            self._client._call(lambda c: lib.ps_client_drop(c, shard, what, -1, report, error), error)  # noqa: B023
+            self._client._handle.call(lambda c: lib.ps_client_drop(c, shard, what, -1, report, error), error)  # noqa: B023
             total += report.bytes
         return total
 
@@ -259,7 +259,7 @@ class Admin:
         ms = milliseconds("timeout", timeout, -1)
         for shard in range(len(self.addresses)):
             error = ffi.new("struct ps_error *")
-            self._client._call(lambda c: lib.ps_client_save(c, shard, ms, ffi.NULL, error), error)  # noqa: B023
+            self._client._handle.call(lambda c: lib.ps_client_save(c, shard, ms, ffi.NULL, error), error)  # noqa: B023
 
     def checkpoint(self, folder: str, *, job: str = "train", name: Optional[str] = None, clock: Optional[int] = None, keep: int = 0,
                    timeout: float = _PATIENCE_S) -> str:
@@ -268,7 +268,7 @@ class Admin:
         strings, error, out = Strings(), ffi.new("struct ps_error *"), ffi.new("char **")
         options = ffi.new("struct ps_checkpoint_options *", (strings(job), strings(name), clock is not None, clock or 0, keep))
         path, ms = strings(os.path.abspath(folder), "folder"), milliseconds("timeout", timeout, -1)
-        self._client._call(lambda c: lib.ps_client_checkpoint(c, path, options, ms, out, error), error)
+        self._client._handle.call(lambda c: lib.ps_client_checkpoint(c, path, options, ms, out, error), error)
         try:
             return os.path.join(os.path.abspath(folder), ffi.string(out[0]).decode())
         finally:
@@ -279,7 +279,7 @@ class Admin:
         shards. job: the name that it gets. Workers that come back get psd.Restored."""
         strings, error, ms = Strings(), ffi.new("struct ps_error *"), milliseconds("timeout", timeout, -1)
         where, name = strings(os.path.abspath(path), "path"), strings(job, "job")
-        self._client._call(lambda c: lib.ps_client_restore(c, where, name, ms, error), error)
+        self._client._handle.call(lambda c: lib.ps_client_restore(c, where, name, ms, error), error)
 
     def export(self, path: str, *, job: str = "train", timeout: float = _PATIENCE_S) -> None:
         """Write a job's weights to a safetensors file, which may be larger than memory; by psctl."""
@@ -312,7 +312,7 @@ class Admin:
 def _query(client: Client, shard: int, what: str, job: Optional[str]) -> Dict[str, Any]:
     out, error, strings = ffi.new("char **"), ffi.new("struct ps_error *"), Strings()
     number, name = constant("query", what), strings(job, "job")
-    client._call(lambda c: lib.ps_client_query(c, shard, number, name, -1, out, error), error)
+    client._handle.call(lambda c: lib.ps_client_query(c, shard, number, name, -1, out, error), error)
     try:
         return json.loads(ffi.string(out[0]))
     finally:

@@ -155,7 +155,7 @@ class Client:
     def attach(self, name: str) -> Variable:
         """A variable that some worker has declared. psd.NotFound (LookupError) where nobody has."""
         out, error, text = ffi.new("ps_var **"), ffi.new("struct ps_error *"), Strings()(name, "name")
-        self._call(lambda client: lib.ps_client_attach(client, text, out, error), error)
+        self._handle.call(lambda client: lib.ps_client_attach(client, text, out, error), error)
         return self._known(out[0])
 
     def _known(self, pointer: Any) -> Variable:
@@ -361,7 +361,7 @@ class Client:
         n = len(self.metric_names) if count is None else count
         ms = milliseconds("timeout", timeout, -1)
         sums, error = ffi.new("double[]", max(n, 1)), ffi.new("struct ps_error *")
-        self._call(lambda client: lib.ps_client_metrics(client, n, sums, ms, error), error)
+        self._handle.call(lambda client: lib.ps_client_metrics(client, n, sums, ms, error), error)
         return dict(zip(self.metric_names, sums)) if count is None else tuple(sums[0:n])
 
     def define(self, *, timeout: Optional[float] = None, **fields: Any) -> None:
@@ -370,26 +370,18 @@ class Client:
         strings, error = Strings(), ffi.new("struct ps_error *")
         array = ffi.new("struct ps_definition[]", [(strings(name), strings(str(value))) for name, value in fields.items()])
         ms = milliseconds("timeout", timeout, -1)
-        self._call(lambda client: lib.ps_client_define(client, len(array), array, ms, error), error)
+        self._handle.call(lambda client: lib.ps_client_define(client, len(array), array, ms, error), error)
 
     def rejoin(self, *, timeout: Optional[float] = None) -> None:
         """Join again, at the slowest clock, after psd.LeaseLapsed or psd.Fenced. Variables stay valid."""
         ms, error = milliseconds("timeout", timeout, -1), ffi.new("struct ps_error *")
-        self._call(lambda client: lib.ps_client_rejoin(client, ms, error), error)
+        self._handle.call(lambda client: lib.ps_client_rejoin(client, ms, error), error)
 
     def ping(self, shard: int = 0, *, timeout: Optional[float] = None) -> float:
         """Seconds of one round trip to a shard."""
         ms, out, error = milliseconds("timeout", timeout, -1), ffi.new("double *"), ffi.new("struct ps_error *")
-        self._call(lambda client: lib.ps_client_ping(client, shard, ms, out, error), error)
+        self._handle.call(lambda client: lib.ps_client_ping(client, shard, ms, out, error), error)
         return out[0] / 1e6
-
-    def _call(self, call: Callable[[Any], int], error: Any) -> None:
-        """A call that waits and has no operation."""
-        with self._handle.lock:
-            pointer = self._handle.use()
-            code = _waits.apart(lambda: call(pointer))
-        self._handle.after()
-        check(code, error)
 
     # ---- the end ----
 

@@ -3,7 +3,7 @@
 import atexit
 import warnings
 import weakref
-from typing import Any, Callable, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _buffers, _waits
 from ._errors import ShapeError, check
@@ -261,20 +261,13 @@ class Group:
     def reform(self, ranks_min: int = 0, *, timeout: Optional[float] = None) -> None:
         """Meet again, with whoever comes: the survivors, and who replaces the lost one. Ranks and their number may change."""
         ms, error = milliseconds("timeout", timeout, -1), ffi.new("struct ps_error *")
-        self._call(lambda group: lib.ps_group_reform(group, ranks_min, ms, error), error)
+        self._handle.call(lambda group: lib.ps_group_reform(group, ranks_min, ms, error), error)
 
     def admit(self, *, timeout: Optional[float] = None) -> bool:
         """Let in a worker that waits where workers meet; called by all ranks. Whether the group was formed again."""
         ms, formed, error = milliseconds("timeout", timeout, -1), ffi.new("int *"), ffi.new("struct ps_error *")
-        self._call(lambda group: lib.ps_group_admit(group, ms, formed, error), error)
+        self._handle.call(lambda group: lib.ps_group_admit(group, ms, formed, error), error)
         return bool(formed[0])
-
-    def _call(self, call: Callable[[Any], int], error: Any) -> None:
-        with self._handle.lock:
-            pointer = self._handle.use()
-            code = _waits.apart(lambda: call(pointer))
-        self._handle.after()
-        check(code, error)
 
     @property
     def closed(self) -> bool:
