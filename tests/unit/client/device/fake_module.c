@@ -73,18 +73,6 @@ struct ps_module_device {
     int busy; /* something was begun that was not waited for */
 };
 
-static atomic_ulong copied, waits;
-static atomic_int failing;
-static atomic_long good; /* results before it fails */
-
-static int
-fake_module_fails(const struct ps_module_device *d)
-{
-    int which = atomic_load(&failing);
-
-    return which == 1 || (which > 1 && (unsigned)which - 2 == d->number);
-}
-
 /* ---- Memory ---- */
 
 static size_t
@@ -129,7 +117,8 @@ fake_leave(PS_MODULE_DEVICE)
 static void
 fake_wait(PS_MODULE_DEVICE)
 {
-    atomic_fetch_add(&waits, d->busy != 0);
+    if (d->busy)
+        fake_controls_wait();
     d->busy = 0;
 }
 
@@ -140,7 +129,7 @@ fake_alloc(PS_MODULE_DEVICE, size_t size)
     struct fake_block b = {.size = size, .map_size = (rounded + page) / page * page};
     size_t i = 0;
 
-    if (size > (size_t)1 << 40 || (d->scratch != NULL && fake_module_fails(d) && atomic_load(&good) <= 0))
+    if (size > (size_t)1 << 40 || (d->scratch != NULL && fake_controls_due(d->number)))
         return NULL;
     while (i < BLOCKS_MAX && d->block[i].map != NULL)
         i++;
@@ -201,7 +190,7 @@ fake_alloc_host(PS_MODULE_DEVICE, size_t size)
     while (i < BLOCKS_MAX && d->host[i].start != NULL)
         i++;
     ensure(i < BLOCKS_MAX);
-    if (size > (size_t)1 << 40 || (fake_module_fails(d) && atomic_load(&good) <= 0))
+    if (size > (size_t)1 << 40 || fake_controls_due(d->number))
         return NULL;
     d->host[i].size = size;
     if ((d->host[i].start = aligned_alloc(BLOCK_ALIGN, (size + BLOCK_ALIGN) / BLOCK_ALIGN * BLOCK_ALIGN)) != NULL)
@@ -226,7 +215,7 @@ fake_free_host(PS_MODULE_DEVICE, void *memory)
 static enum ps_module_result
 fake_failure(PS_MODULE_DEVICE, struct ps_module_text *why)
 {
-    if (!fake_module_fails(d) || atomic_fetch_sub(&good, 1) > 0)
+    if (!fake_controls_fail(d->number))
         return PS_MODULE_OK;
     snprintf(why->text, sizeof why->text, "it was told to fail");
     return PS_MODULE_FAILED;
@@ -248,7 +237,7 @@ static void
 fake_upload(PS_MODULE_DEVICE, void *to, const void *from_host, size_t size)
 {
     ensure(size > 0 && is_device(d, to, size) && !is_device(d, from_host, 1));
-    atomic_fetch_add(&copied, size);
+    fake_controls_count(size);
     fake_enter(d);
     memcpy(to, from_host, size);
     fake_leave(d);
@@ -267,7 +256,7 @@ static enum ps_module_result
 fake_download(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size, struct ps_module_text *why)
 {
     ensure(size > 0 && is_device(d, from, size) && !is_device(d, to_host, 1));
-    atomic_fetch_add(&copied, size);
+    fake_controls_count(size);
     fake_enter(d);
     memcpy(to_host, from, size);
     fake_leave(d);
@@ -279,7 +268,7 @@ static void
 fake_copy_in(PS_MODULE_DEVICE, void *to, const void *from_pinned, size_t size)
 {
     ensure(size > 0 && is_device(d, to, size) && is_inside(d->host, from_pinned, size) && d->ins < COPIES_MAX);
-    atomic_fetch_add(&copied, size);
+    fake_controls_count(size);
     d->in[d->ins++] = (struct copy){to, from_pinned, size};
 }
 
@@ -287,7 +276,7 @@ static void
 fake_copy_out(PS_MODULE_DEVICE, void *to_pinned, const void *from, size_t size)
 {
     ensure(size > 0 && is_device(d, from, size) && is_inside(d->host, to_pinned, size) && d->outs < COPIES_MAX);
-    atomic_fetch_add(&copied, size);
+    fake_controls_count(size);
     d->out[d->outs++] = (struct copy){to_pinned, from, size};
 }
 
@@ -441,14 +430,14 @@ run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
     memcpy(to_host, from, size);
     fake_leave(d);
     fake_wait(d);
-    return !fake_module_fails(d) || atomic_load(&good) > 0;
+    return !fake_controls_due(d->number);
 }
 
 static int
 run_wait(PS_MODULE_DEVICE)
 {
     fake_wait(d);
-    return !fake_module_fails(d) || atomic_load(&good) > 0;
+    return !fake_controls_due(d->number);
 }
 
 /* Device 1 has a library for convolutions, which takes what is padded alike at both ends. */
@@ -950,29 +939,4 @@ const struct ps_device_module *
 ps_device_module(void)
 {
     return &module;
-}
-
-void
-fake_module_fail(int fails)
-{
-    fake_module_fail_later(fails, 0);
-}
-
-void
-fake_module_fail_later(int fails, long results)
-{
-    atomic_store(&good, results);
-    atomic_store(&failing, fails);
-}
-
-unsigned long
-fake_module_copied(void)
-{
-    return atomic_load(&copied);
-}
-
-unsigned long
-fake_module_waits(void)
-{
-    return atomic_load(&waits);
 }

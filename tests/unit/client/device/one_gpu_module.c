@@ -21,9 +21,7 @@
 
 static const struct ps_device_module *behind;
 static struct ps_device_module front;
-static atomic_ulong copied, waits;
-static atomic_int failing, begun; /* begun: a sum that was not waited for */
-static atomic_long good;          /* results before it fails */
+static atomic_int begun; /* a sum that was not waited for */
 
 /* Which device a handle of the module behind stands for: that of a device itself, or of a team. */
 static struct {
@@ -61,18 +59,10 @@ one_gpu_number(const void *handle)
     return number;
 }
 
-static int
-one_gpu_fails(const void *handle)
-{
-    int which = atomic_load(&failing);
-
-    return which == 1 || (which > 1 && (unsigned)which - 2 == one_gpu_number(handle));
-}
-
 static enum ps_module_result
 one_gpu_result(const void *handle, enum ps_module_result result, struct ps_module_text *why)
 {
-    if (!one_gpu_fails(handle) || atomic_fetch_sub(&good, 1) > 0)
+    if (!fake_controls_fail(one_gpu_number(handle)))
         return result;
     snprintf(why->text, sizeof why->text, "it was told to fail");
     return PS_MODULE_FAILED;
@@ -132,13 +122,13 @@ one_gpu_identity(PS_MODULE_DEVICE, unsigned char identity[PS_MODULE_IDENTITY])
 static void *
 one_gpu_alloc(PS_MODULE_DEVICE, size_t size)
 {
-    return one_gpu_fails(d) && atomic_load(&good) <= 0 ? NULL : behind->alloc(d, size);
+    return fake_controls_due(one_gpu_number(d)) ? NULL : behind->alloc(d, size);
 }
 
 static void *
 one_gpu_alloc_host(PS_MODULE_DEVICE, size_t size)
 {
-    return one_gpu_fails(d) && atomic_load(&good) <= 0 ? NULL : behind->alloc_host(d, size);
+    return fake_controls_due(one_gpu_number(d)) ? NULL : behind->alloc_host(d, size);
 }
 
 /* ---- What is counted ---- */
@@ -146,21 +136,21 @@ one_gpu_alloc_host(PS_MODULE_DEVICE, size_t size)
 static void
 one_gpu_upload(PS_MODULE_DEVICE, void *to, const void *from_host, size_t size)
 {
-    atomic_fetch_add(&copied, size);
+    fake_controls_count(size);
     behind->upload(d, to, from_host, size);
 }
 
 static void
 one_gpu_copy_in(PS_MODULE_DEVICE, void *to, const void *from_pinned, size_t size)
 {
-    atomic_fetch_add(&copied, size);
+    fake_controls_count(size);
     behind->copy_in(d, to, from_pinned, size);
 }
 
 static void
 one_gpu_copy_out(PS_MODULE_DEVICE, void *to_pinned, const void *from, size_t size)
 {
-    atomic_fetch_add(&copied, size);
+    fake_controls_count(size);
     behind->copy_out(d, to_pinned, from, size);
 }
 
@@ -177,13 +167,13 @@ static void
 one_gpu_waits(void)
 {
     atomic_store(&begun, 0);
-    atomic_fetch_add(&waits, 1);
+    fake_controls_wait();
 }
 
 static enum ps_module_result
 one_gpu_download(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size, struct ps_module_text *why)
 {
-    atomic_fetch_add(&copied, size);
+    fake_controls_count(size);
     one_gpu_waits();
     return one_gpu_result(d, behind->download(d, to_host, from, size, why), why);
 }
@@ -374,31 +364,4 @@ ps_device_module(void)
 
     pthread_once(&once, one_gpu_make);
     return &front;
-}
-
-/* ---- For tests ---- */
-
-void
-fake_module_fail(int fails)
-{
-    fake_module_fail_later(fails, 0);
-}
-
-void
-fake_module_fail_later(int fails, long results)
-{
-    atomic_store(&good, results);
-    atomic_store(&failing, fails);
-}
-
-unsigned long
-fake_module_copied(void)
-{
-    return atomic_load(&copied);
-}
-
-unsigned long
-fake_module_waits(void)
-{
-    return atomic_load(&waits);
 }
